@@ -5,6 +5,7 @@
 //   tessera-dump plan/ --parameters         what is trained, what is state and what constant, and why
 //   tessera-dump plan/ --json               everything, as JSON
 //   tessera-dump plan/ --svg plan.svg       a picture on one screen
+//   tessera-dump plan/ --html page.html     a page to look at, with what a run measured (--trace, --log)
 //
 // Strategies and costs are what the compiler left in report.json; memory and communication are read from the
 // ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
@@ -18,13 +19,34 @@
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
+#include "tools/page/Measured.h"
+#include "tools/page/PageData.h"
 
 #include <cstdio>
 
 using namespace tessera;
 
+/// Everything about the plan as one object, with what was measured where files of a run are given.
+static rt::Result<Json> readPage(const Report &report, const rt::PlanDirectory &plans, const std::string &trace,
+                                 const std::string &log) {
+  Json measured = Json::object();
+  if (!trace.empty()) {
+    rt::Result<Json> read = readTrace(trace, plans.ranks.front().plan_id());
+    if (!read)
+      return read.status();
+    measured["trace"] = std::move(*read);
+  }
+  if (!log.empty()) {
+    rt::Result<Json> read = readLog(log);
+    if (!read)
+      return read.status();
+    measured["log"] = std::move(*read);
+  }
+  return pageData(report.json, plans, measured);
+}
+
 int main(int argc, char **argv) {
-  std::string plan, explain, svg;
+  std::string plan, explain, svg, html, trace, log;
   bool json = false, all = false, parameters = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
   app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
@@ -38,15 +60,26 @@ int main(int argc, char **argv) {
       ->excludes(asJson)
       ->excludes(everything)
       ->excludes("--explain");
+  app.add_option("--html", html, "Write a page to look at: costs, layers, time, memory, communication; one file")
+      ->type_name("FILE")
+      ->excludes(asJson)
+      ->excludes(everything)
+      ->excludes("--explain")
+      ->excludes("--svg");
+  app.add_option("--trace", trace, "With --html or --json: what tessera-run --trace measured of this plan")
+      ->type_name("FILE");
+  app.add_option("--log", log, "With --html or --json: the log of tessera-run --log")->type_name("FILE");
   app.add_flag("--parameters", parameters,
                "List the model's tensors: what is trained, what is state and what constant, "
                "each with the reason")
       ->excludes(asJson)
       ->excludes(everything)
       ->excludes("--explain")
-      ->excludes("--svg");
+      ->excludes("--svg")
+      ->excludes("--html");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
-             "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --json | python3 -m json.tool");
+             "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --html page.html --trace trace.json\n  "
+             "tessera-dump plan --json | python3 -m json.tool");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   rt::endOnInterrupt("tessera-dump");
@@ -58,12 +91,21 @@ int main(int argc, char **argv) {
   rt::CommandFiles files;
   for (const std::string &file : rt::planFiles(plan))
     files.reads(file);
+  for (const std::string &file : {trace, log})
+    files.reads(file);
   files.writes("--svg", svg);
+  files.writes("--html", html);
   if (rt::Status status = files.check(); !status)
     return fail(status.message());
-  rt::Result<PlanFacts> facts = readFacts(plan);
-  if (!facts)
-    return fail(facts.status().message());
+  const bool page = json || !html.empty();
+  if (!page && !(trace.empty() && log.empty())) {
+    rt::printError("tessera-dump: error: --trace and --log need --html or --json");
+    return 2;
+  }
+  rt::Result<rt::PlanDirectory> plans = rt::readPlanDirectory(plan);
+  if (!plans)
+    return fail(plans.status().message());
+  const PlanFacts facts = factsOf(*plans);
   rt::Result<Report> report = readReport(plan + "/report.json");
   if (!report)
     return fail(report.status().message());
@@ -72,8 +114,15 @@ int main(int argc, char **argv) {
     return written ? 0 : fail(written.message());
   }
   std::string text;
-  if (json) {
-    text = toJson(*facts, *report);
+  if (page) {
+    rt::Result<Json> data = readPage(*report, *plans, trace, log);
+    if (!data)
+      return fail(data.status().message());
+    if (!json) {
+      const rt::Status written = rt::writeFile(html, toHtml(*data));
+      return written ? 0 : fail(written.message());
+    }
+    text = toJson(facts, *report, std::move(*data));
   } else if (!explain.empty()) {
     rt::Result<std::string> explained = explainOperator(*report, explain);
     if (!explained)
@@ -82,7 +131,7 @@ int main(int argc, char **argv) {
   } else if (parameters) {
     text = parameterText(*report);
   } else {
-    text = toText(*report, all) + toText(*facts);
+    text = toText(*report, all) + toText(facts);
   }
   std::fputs(text.c_str(), stdout);
   const std::string unwritten = finishOutput();

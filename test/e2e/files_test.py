@@ -66,6 +66,7 @@ def what_is_no_regular_file_is_not_replaced(c):
         "--save-weights": lambda f: c.train("--save-weights", f, code=1),
         "--trace-file": lambda f: c.train("--trace", "steps=1", "--trace-file", f, code=1),
         "--svg": lambda f: c.run(c.bin / "tessera-dump", c.folder / "plan", "--svg", f, code=1),
+        "--html": lambda f: c.run(c.bin / "tessera-dump", c.folder / "plan", "--html", f, code=1),
         "--output": lambda f: c.run(c.bin / "tessera-solve", graph, "--output", f, code=1),
     }
     for option, use in tools.items():
@@ -122,7 +123,8 @@ def no_output_goes_over_an_input(c):
     for file in ("rank0.plan", "weights.safetensors", "report.json"):
         for option in ("--log", "--save-weights"):
             refused(c.train(option, plan / file, code=1), option, plan / file)
-        refused(c.run(c.bin / "tessera-dump", plan, "--svg", plan / file, code=1), "--svg", plan / file)
+        for option in ("--svg", "--html"):
+            refused(c.run(c.bin / "tessera-dump", plan, option, plan / file, code=1), option, plan / file)
     refused(c.train("--log", plan / "rank1.plan", "--processes", code=1), "--log", plan / "rank1.plan")
     c.train("--checkpoint-dir", c.folder / "run")
     checkpoint = c.folder / "run/step-00000001/manifest.json"

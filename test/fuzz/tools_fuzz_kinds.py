@@ -197,7 +197,7 @@ def plan_run(rng, folder):
 
 @kind
 def plan_dump(rng, folder):
-    mode = rng.choice([[], ["--json"], ["--all"], ["--svg", "out/p.svg"], ["--explain", "fc1"], ["--parameters"]])
+    mode = rng.choice([[], ["--json"], ["--all"], ["--svg", "out/p.svg"], ["--html", "out/p.html"], ["--explain", "fc1"], ["--parameters"]])
     file = rng.choice([f.name for f in (folder / "plan").iterdir()])
     return Trial("tessera-dump", ["in/plan", *mode], ["plan/" + file])
 
@@ -320,7 +320,7 @@ OPTIONS = {
         --checkpoint-dir --checkpoint-every --keep --integrated --resume --processes --rank-table --rendezvous-timeout
         --peer-timeout --restarts --elastic --step-timeout --log-dir --ranks --threads --device --share-devices --tf32 --no-graphs
         --backend --f64 --log --tensorboard --check-numerics --trace --trace-file --profile --quiet --version --completion --man"""),
-    "tessera-dump": (["in/plan"], "--json --explain --all --svg --parameters --version --completion --man --help"),
+    "tessera-dump": (["in/plan"], "--json --explain --all --svg --html --trace --log --parameters --version --completion --man --help"),
     "tessera-solve": (["in/graph.json", "--seconds", "1"], """--seconds --work --threads --seed --gap --searcher --verbose --output
         --version --completion"""),
     "tessera-profile": (["--mesh", "2", "--seconds", "0.001", "--max-bytes", "1KiB", "-o", "out/p.json"], """--output --mesh

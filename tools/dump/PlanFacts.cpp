@@ -1,6 +1,5 @@
 #include "tools/dump/PlanFacts.h"
 
-#include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
@@ -59,12 +58,9 @@ static RankFacts factsOf(const plan::Plan &p) {
   return facts;
 }
 
-rt::Result<PlanFacts> readFacts(const std::string &directory) {
-  rt::Result<rt::PlanDirectory> dir = rt::readPlanDirectory(directory);
-  if (!dir)
-    return dir.status();
+PlanFacts factsOf(const rt::PlanDirectory &plans) {
   PlanFacts facts;
-  for (const plan::Plan &p : dir->ranks) {
+  for (const plan::Plan &p : plans.ranks) {
     facts.model = p.model();
     facts.producer = p.producer();
     facts.planId = p.plan_id();

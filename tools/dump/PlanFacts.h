@@ -2,7 +2,7 @@
 #ifndef TESSERA_TOOLS_DUMP_PLANFACTS_H
 #define TESSERA_TOOLS_DUMP_PLANFACTS_H
 
-#include "runtime/support/Status.h"
+#include "runtime/plan/PlanFile.h"
 
 #include <cstdint>
 #include <map>
@@ -32,8 +32,8 @@ struct PlanFacts {
   std::vector<RankFacts> ranks;
 };
 
-/// Reads and checks the plan directory.
-rt::Result<PlanFacts> readFacts(const std::string &directory);
+/// What the plans of a directory say.
+PlanFacts factsOf(const rt::PlanDirectory &plans);
 
 /// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers share a line.
 std::string toText(const PlanFacts &facts);

@@ -306,7 +306,7 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
   return rt::Status::error("the plan has no operator " + rt::quoted(name) + hint);
 }
 
-std::string toJson(const PlanFacts &facts, const Report &report) {
+std::string toJson(const PlanFacts &facts, const Report &report, Json page) {
   Json ranks = Json::array();
   for (const RankFacts &r : facts.ranks) {
     Json programs = Json::array();
@@ -332,6 +332,7 @@ std::string toJson(const PlanFacts &facts, const Report &report) {
   top["plan_id"] = facts.planId;
   top["num_ranks"] = facts.ranks.size();
   top["ranks"] = std::move(ranks);
+  top["page"] = std::move(page);
   return top.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

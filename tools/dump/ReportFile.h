@@ -26,8 +26,8 @@ std::string toText(const Report &report, bool all);
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name);
 /// The table of the model's tensors, and the compiler's warnings.
 std::string parameterText(const Report &report);
-/// Report and facts in one object.
-std::string toJson(const PlanFacts &facts, const Report &report);
+/// Report, facts and what the page shows, in one object.
+std::string toJson(const PlanFacts &facts, const Report &report, nlohmann::ordered_json page);
 
 } // namespace tessera
 

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""`tessera-dump --html`: what is in the page, and that a browser draws it.
+
+usage: page_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+
+Cases that need a browser are left out, with a message, where none is installed (tools/install-deps.sh installs one).
+"""
+import json
+import re
+
+import browser
+from cases import Programs, case, main
+
+SECTIONS = ("head", "plan", "time", "memory", "traffic", "whatif", "training")
+
+
+class Context(Programs):
+    def compile(self, model="lenet_train.onnx", *options, mesh="data=2,model=2", mode="auto", batch=16):
+        train = ["--train"] if "_train" in model else []
+        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={batch}",
+                 *train, *options, "-o", self.folder / "plan")
+
+    def page(self, *options, code=0):
+        return self.run(self.bin / "tessera-dump", self.folder / "plan", "--html", self.folder / "page.html", *options, code=code)
+
+    def data(self):
+        """What the page holds."""
+        text = (self.folder / "page.html").read_text()
+        return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+    def dump(self, *options):
+        return json.loads(self.run(self.bin / "tessera-dump", self.folder / "plan", "--json", *options))
+
+    def train(self):
+        self.run(self.bin / "tessera-run", self.folder / "plan", "--data", "synthetic", "--steps", "4", "--trace", "steps=3:4",
+                 "--trace-file", self.folder / "trace.json", "--log", self.folder / "run.jsonl", "--quiet")
+        return "--trace", self.folder / "trace.json", "--log", self.folder / "run.jsonl"
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def in_browser(function):
+    """A case that is left out where there is no browser."""
+    if browser.find():
+        return case(function)
+    print(f"skip  {function.__name__}: no {' or '.join(browser.NAMES)}; tools/install-deps.sh installs chromium", flush=True)
+    return function
+
+
+@case
+def the_page_holds_what_json_prints(c):
+    c.compile()
+    measured = c.train()
+    c.page(*measured)
+    data, dumped = c.data(), c.dump(*measured)
+    expect(data == dumped["page"], "the page's data are not those of --json")
+    function, head = dumped["functions"][0], data["head"]
+    expect(head["compute_ns"] == function["compute_ns"] and head["communication_ns"] == function["communication_ns"], head)
+    expect(head["arena_bytes"] == dumped["ranks"][0]["arena_bytes"], head)
+    expect(data["traffic"]["rank_bytes"] == [r["programs"][0]["bytes_sent"] for r in dumped["ranks"]], data["traffic"])
+    for rank, row in enumerate(data["traffic"]["matrix"]):
+        sent = data["traffic"]["rank_bytes"][rank]
+        expect(abs(sum(row) - sent) <= len(row) and row[rank] == 0, f"rank {rank} sends {sent}, the matrix has {row}")
+    classes = data["classes"]
+    expect(len(data["operators"]) == len(function["operators"]), "operators are missing")
+    for told, (name, cls, *_) in zip(function["operators"], data["operators"]):
+        same = {k: v for k, v in told.items() if k not in ("name", "inputs", "gradient_of", "update_of")}
+        expect(name == told["name"] and classes[cls] == same, f"{name} is not what the report says")
+    nodes = sum(sum(n[3]) + sum(n[4]) for n in data["nodes"])
+    loose = sum(classes[o[1]]["compute_ns"] + classes[o[1]]["communication_ns"] for o in data["operators"] if o[2] < 0)
+    expect(abs(nodes + loose - head["predicted_ns"]) < 1, f"nodes {nodes} and others {loose} are not {head['predicted_ns']}")
+    blocks = data["blocks"]
+    expect([b[0] for b in blocks] == [0] + [b[0] + b[1] * b[2] for b in blocks][:-1], f"blocks overlap: {blocks}")
+    expect(blocks[-1][0] + blocks[-1][1] * blocks[-1][2] == len(data["nodes"]), f"blocks leave nodes out: {blocks}")
+
+
+@case
+def costs_and_bandwidth_are_the_reports(c):
+    c.compile()
+    c.page()
+    head, function = c.data()["head"], c.dump()["functions"][0]
+    costs = head["costs"]
+    expect(costs == sorted(costs, key=lambda cost: -cost["ns"]) and all(cost["lower"] for cost in costs[:3]), costs)
+    collectives = [x for op in function["operators"] for x in op["collectives"]] + function["boundary"]
+    expect(all(0 <= x["latency_ns"] <= x["cost_ns"] for x in collectives), "a latency is more than the cost")
+    expect(any(0 < x["latency_ns"] < x["cost_ns"] for x in collectives), "nothing depends on the bandwidth")
+    twice = function["compute_ns"] + sum(
+        (x["cost_ns"] + x["latency_ns"]) / 2 if x["bytes_sent"] > 0 else x["cost_ns"] for x in collectives)
+    expect(abs(head["twice_the_bandwidth_ns"] - twice) < 1, f"{head['twice_the_bandwidth_ns']} is not {twice}")
+    names = {op["name"] for op in function["operators"]}
+    for op in function["operators"]:
+        expect(len(op["inputs"]) == len(op["operands"]), f"{op['name']} has {op['inputs']}")
+    expect(any(i in names for op in function["operators"] for i in op["inputs"]), "no input is an operator's result")
+
+
+@case
+def the_arena_is_the_plans(c):
+    c.compile()
+    c.page()
+    arena = c.data()["arena"]
+    live = [0] * len(arena["steps"])
+    for one, (name, kind, _, _, offset, size, first, last) in enumerate(arena["buffers"]):
+        expect(offset + size <= arena["arena_bytes"] and first <= last, f"{name} lies outside")
+        for step in range(first, last + 1):
+            live[step] += size
+        for other in arena["buffers"][:one]:
+            shared = min(offset + size, other[4] + other[5]) - max(offset, other[4])
+            # A step may write over what it reads for the last time; only then do lives touch.
+            if shared > 0:
+                expect(last <= other[6] or other[7] <= first, f"{name} and {other[0]} lie on each other")
+                if last == other[6] or other[7] == first:
+                    live[max(first, other[6])] -= shared
+    expect(live == arena["live_bytes"] and live[arena["peak_step"]] == max(live) <= arena["arena_bytes"], "the peak")
+    expect(sum(arena["at_peak"].values()) == max(live), arena["at_peak"])
+
+
+@case
+def layers_that_repeat_are_folded(c):
+    c.compile("resnet18_cifar_train.onnx", batch=32)
+    c.page()
+    blocks = [b for b in c.data()["blocks"] if b[2] > 1]
+    expect(["/layer1/layer1.0", "/layer1/layer1.1"] in [b[3:] for b in blocks], f"{blocks}")
+
+
+@case
+def bad_input_gives_one_error_and_no_file(c):
+    def refused(*needed, options=()):
+        text = c.page(*options, code=1)
+        expect(text.count("\n") == 1 and all(n in text for n in needed), text)
+        expect(not (c.folder / "page.html").exists(), "a file was left")
+
+    refused("plan")  # there is none
+    c.compile()
+    whole = (c.folder / "plan" / "rank1.plan").read_bytes()
+    (c.folder / "plan" / "rank1.plan").write_bytes(whole[:100])
+    refused("rank1.plan")
+    (c.folder / "plan" / "rank1.plan").write_bytes(whole)
+    report = c.folder / "plan" / "report.json"
+    told = report.read_text()
+    for text in (told[:1000], "[" * 10000, "{}"):
+        report.write_text(text)
+        refused("report.json")
+    report.write_text(told)
+    bad = c.folder / "bad"
+    for option, text, needed in (("--trace", "{", "not a trace"), ("--trace", '{"traceEvents": []}', "another plan"),
+                                 ("--log", "x\n", "line 1"), ("--log", "", "no lines"), ("--log", '{"step": 1}\n[]\n', "line 2")):
+        bad.write_text(text)
+        refused("bad", needed, options=(option, bad))
+    refused("nowhere", options=("--log", c.folder / "nowhere"))
+    c.run(c.bin / "tessera-dump", c.folder / "plan", "--trace", bad, code=2)
+    for other in ("--json", "--all", "--parameters"):
+        c.page(other, code=2)
+    text = c.run(c.bin / "tessera-dump", c.folder / "plan", "--html", c.folder / "no" / "page.html", code=1)
+    expect("cannot be written" in text, text)
+
+
+@in_browser
+def every_section_is_drawn(c):
+    """Of a training with trace and log, a program without search on one rank, a program without gradients; dark, light."""
+    hostile = '</script><script>document.title="bad"</script><img src=http://192.0.2.1/x>'
+    with browser.Browser() as chrome:
+        for model, mesh, mode, train in (("lenet_train.onnx", "data=2,model=2", "auto", True), ("mlp_eval.onnx", "1", "data", False),
+                                         ("resnet18_cifar_eval.onnx", "data=2", "auto", False)):
+            c.compile(model, mesh=mesh, mode=mode)
+            if not train:  # names are only ever text
+                path = c.folder / "plan" / "report.json"
+                report = json.loads(path.read_text())
+                report["model"] = report["functions"][0]["operators"][0]["name"] = hostile
+                path.write_text(json.dumps(report))
+            c.page(*(c.train() if train else ()))
+            for dark in (False, True):
+                page = chrome.open(c.folder / "page.html", dark)
+                expect(page.value("document.documentElement.dataset.drawn") == "all", f"{model}: {page.problems}")
+                expect(not page.problems, f"{model}: {page.problems}")
+                for section in SECTIONS:
+                    expect(len(page.value(f"document.getElementById('{section}').innerText")) > 40, f"{model}: {section} is empty")
+                if not train:
+                    expect(page.value("document.getElementById('title').textContent").startswith(hostile), "the name is not text")
+            if train:
+                tables = page.value("document.getElementById('time').innerText")
+                expect("rank 3, measured" in tables, tables)
+                expect(page.value("document.querySelectorAll('#training figure').length") >= 4, "charts are missing")
+
+
+@in_browser
+def a_click_the_search_and_keys_work(c):
+    c.compile("resnet18_cifar_train.onnx", batch=32)
+    c.page()
+    data = c.data()
+    with browser.Browser() as chrome:
+        page = chrome.open(c.folder / "page.html")
+        detail = "document.getElementById('detail').innerText"
+        at = next(i for i, n in enumerate(data["nodes"]) if n[0] == "/layer1/layer1.0/conv1/Conv")
+        page.value(f"document.querySelector('[data-node=\"{at}\"]').click()")
+        shown, cls = page.value(detail), data["classes"][data["operators"][data["nodes"][at][1]][1]]
+        for needed in ("/layer1/layer1.0/conv1/Conv", cls["strategy"], cls["rule"], cls["results"][0], "Alternatives", "conv1.weight",
+                       cls["collectives"][0]["kind"]):
+            expect(needed in shown, f"no '{needed}' in:\n{shown}")
+        # The second layer of a repeat is found and shown, too, and a key chooses it.
+        page.value("(() => { const s = document.getElementById('search'); s.focus(); s.value = 'layer1.1/conv2'; "
+                   "s.dispatchEvent(new Event('input')); document.querySelector('#found button').focus(); })()")
+        expect("found" in page.value("document.getElementById('count').textContent"), "no count")
+        page.press("Enter")
+        expect(page.value(detail).startswith("/layer1/layer1.1/conv2/Conv"), page.value(detail))
+        # A click into the arena tells the buffer there, and keys zoom.
+        page.value("document.querySelector('#memory canvas').focus()")
+        before = page.value("document.querySelector('#memory canvas').toDataURL()")
+        page.press("+")
+        expect(page.value("document.querySelector('#memory canvas').toDataURL()") != before, "a key does not zoom")
+        page.value("(() => { const s = document.getElementById('links'); s.value = '1'; s.dispatchEvent(new Event('input')); })()")
+        expect("10 times the bandwidth" in page.value("document.getElementById('whatif').innerText"), "the slider")
+        light = page.value("getComputedStyle(document.body).backgroundColor")
+        page.value("document.getElementById('theme').click()")
+        expect(page.value("getComputedStyle(document.body).backgroundColor") != light, "the theme stays")
+        expect(not page.problems, page.problems)
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)

@@ -1,0 +1,23 @@
+//===- PageData.h - everything that the page shows, as one JSON object ---------------------------------===//
+//
+// `tessera-dump --json` prints it under "page", and the page holds it. docs/page.md says what is in it. It is compact:
+// operators that differ in nothing but names share a class.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TOOLS_PAGE_PAGEDATA_H
+#define TESSERA_TOOLS_PAGE_PAGEDATA_H
+
+#include "runtime/plan/PlanFile.h"
+#include "tools/dump/ReportFields.h"
+
+namespace tessera {
+
+/// `measured` has "trace" and "log" (Measured.h) where they were given.
+Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &measured);
+
+/// The page: one HTML file that needs nothing else.
+std::string toHtml(const Json &page);
+
+} // namespace tessera
+
+#endif

@@ -1,0 +1,125 @@
+#include "tools/page/Traffic.h"
+
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tessera {
+
+namespace {
+
+struct Sum {
+  uint64_t count = 0;
+  double bytes = 0, cost = 0, latency = 0;
+};
+using Sums = std::map<std::pair<std::string, std::string>, Sum>; // by kind and axes
+
+void addAll(Sums &sums, const Json &collectives) {
+  for (const Json &c : collectives) {
+    Sum &sum = sums[{text(c, "kind"), text(c, "axes")}];
+    ++sum.count;
+    sum.bytes += number(c, "bytes_sent");
+    sum.cost += number(c, "cost_ns");
+    sum.latency += number(c, "latency_ns");
+  }
+}
+
+/// The longest first.
+std::vector<Sums::const_iterator> sorted(const Sums &sums) {
+  std::vector<Sums::const_iterator> order;
+  for (auto it = sums.begin(); it != sums.end(); ++it)
+    order.push_back(it);
+  std::stable_sort(order.begin(), order.end(), [](auto a, auto b) {
+    return std::pair(a->second.cost, a->second.bytes) > std::pair(b->second.cost, b->second.bytes);
+  });
+  return order;
+}
+
+/// Adds what this rank sends in the collective to the receivers' bytes.
+void share(const plan::Plan &plan, const plan::Collective &c, std::vector<double> &row) {
+  const plan::Group &group = plan.groups(int(c.group()));
+  const double bytes = double(rt::bytesSent(plan, c));
+  const int n = group.ranks_size();
+  const int me = int(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) - group.ranks().begin());
+  if (bytes == 0 || n < 2)
+    return;
+  std::vector<std::pair<int, double>> to; // member of the group, weight
+  if (c.kind() == plan::PERMUTE) {
+    for (int i = 0; i < c.sources_size(); ++i)
+      if (int(c.sources(i)) == me && i != me)
+        to.emplace_back(i, 1);
+  } else if (c.kind() == plan::HALO) {
+    if (me + 1 < n)
+      to.emplace_back(me + 1, double(c.halo_lo()));
+    if (me > 0)
+      to.emplace_back(me - 1, double(c.halo_hi()));
+  } else {
+    for (int i = 0; i < n; ++i)
+      if (i != me)
+        to.emplace_back(i, 1);
+  }
+  double weights = 0;
+  for (const auto &[member, weight] : to)
+    weights += weight;
+  for (const auto &[member, weight] : to)
+    if (weights > 0)
+      row[group.ranks(member)] += bytes * weight / weights;
+}
+
+} // namespace
+
+Json trafficJson(const Json &function, const rt::PlanDirectory &plans) {
+  Sums predicted, planned;
+  for (const Json &op : list(function, "operators"))
+    addAll(predicted, list(op, "collectives"));
+  addAll(predicted, list(function, "boundary"));
+  Json kinds = Json::array(), inPlan = Json::array();
+  for (auto it : sorted(predicted))
+    if (it->second.bytes > 0)
+      kinds.push_back({{"kind", it->first.first},
+                       {"axes", it->first.second},
+                       {"count", it->second.count},
+                       {"bytes_sent", it->second.bytes},
+                       {"cost_ns", it->second.cost},
+                       {"latency_ns", it->second.latency}});
+  const size_t ranks = plans.ranks.size();
+  Json rankBytes = Json::array(), matrix = ranks <= kMatrixRanks ? Json::array() : Json();
+  for (const plan::Plan &plan : plans.ranks) {
+    std::vector<double> row(ranks);
+    uint64_t sent = 0;
+    if (plan.programs_size() > 0)
+      for (const plan::Step &step : plan.programs(0).steps()) {
+        if (!step.has_collective())
+          continue;
+        const plan::Collective &c = step.collective();
+        const uint64_t bytes = rt::bytesSent(plan, c);
+        sent += bytes;
+        share(plan, c, row);
+        if (plan.rank() == 0) {
+          Sum &sum = planned[{rt::collectiveName(c.kind()), plan.groups(int(c.group())).name()}];
+          ++sum.count;
+          sum.bytes += double(bytes);
+        }
+      }
+    rankBytes.push_back(sent);
+    if (matrix.is_array()) {
+      Json whole = Json::array();
+      for (double bytes : row)
+        whole.push_back(int64_t(std::llround(bytes)));
+      matrix.push_back(std::move(whole));
+    }
+  }
+  for (auto it : sorted(planned))
+    inPlan.push_back({{"kind", it->first.first},
+                      {"axes", it->first.second},
+                      {"count", it->second.count},
+                      {"bytes_sent", it->second.bytes}});
+  return {{"kinds", std::move(kinds)},
+          {"planned", std::move(inPlan)},
+          {"rank_bytes", std::move(rankBytes)},
+          {"matrix", std::move(matrix)}};
+}
+
+} // namespace tessera
