@@ -131,7 +131,7 @@ int main(int argc, char **argv) {
   } else if (parameters) {
     text = parameterText(*report);
   } else {
-    text = toText(*report, all) + toText(facts);
+    text = toText(*report, all) + toText(facts, all);
   }
   std::fputs(text.c_str(), stdout);
   const std::string unwritten = finishOutput();

@@ -123,6 +123,10 @@ def layers_that_repeat_are_folded(c):
     c.page()
     blocks = [b for b in c.data()["blocks"] if b[2] > 1]
     expect(["/layer1/layer1.0", "/layer1/layer1.1"] in [b[3:] for b in blocks], f"{blocks}")
+    text = c.run(c.bin / "tessera-dump", c.folder / "plan")
+    expect("/layer1/layer1.0 to /layer1/layer1.1, 2 alike" in text and "largest costs" in text, text)
+    expect(len(text.splitlines()) <= 60, f"more than a screen:\n{text}")
+    expect(len(c.run(c.bin / "tessera-dump", c.folder / "plan", "--all").splitlines()) > 1000, "--all does not list all")
 
 
 @case

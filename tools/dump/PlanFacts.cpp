@@ -80,7 +80,7 @@ static bool alike(const RankFacts &a, const RankFacts &b) {
   return true;
 }
 
-std::string toText(const PlanFacts &facts) {
+std::string toText(const PlanFacts &facts, bool all) {
   std::string out = "\nranks\n";
   for (size_t i = 0; i < facts.ranks.size();) {
     size_t j = i + 1;
@@ -98,8 +98,9 @@ std::string toText(const PlanFacts &facts) {
       out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
              " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
              bytesText(double(total.bytesSent)) + " sent per step\n";
-      for (const auto &[name, c] : p.collectives)
-        out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
+      if (all || &p == &r.programs.front())
+        for (const auto &[name, c] : p.collectives)
+          out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
     }
     i = j;
   }

@@ -35,8 +35,9 @@ struct PlanFacts {
 /// What the plans of a directory say.
 PlanFacts factsOf(const rt::PlanDirectory &plans);
 
-/// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers share a line.
-std::string toText(const PlanFacts &facts);
+/// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers share a line. Collectives are
+/// listed by kind: of the first program, or with `all` of every one.
+std::string toText(const PlanFacts &facts, bool all);
 
 } // namespace tessera
 

@@ -6,6 +6,7 @@
 #include "runtime/support/Printable.h"
 #include "tools/cli/ParameterTable.h"
 #include "tools/dump/ReportFields.h"
+#include "tools/dump/Screen.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@ namespace tessera {
 
 namespace {
 
+constexpr size_t kRowsOnScreen = 30; // a network of more operators is folded
 constexpr std::streamoff kMaxReport = std::streamoff(256) << 20;
 
 std::string shape(const Json &dims) {
@@ -207,6 +209,10 @@ std::string toText(const Report &report, bool all) {
       continue;
     size_t width = 8, hidden = 0;
     std::vector<Row> rows = rowsOf(f, all, hidden);
+    if (!all && rows.size() > kRowsOnScreen) {
+      out += screenText(f, j);
+      continue;
+    }
     for (const Row &row : rows)
       width = std::max(width, std::min<size_t>(48, text(*row.op, "name").size()));
     out += "  " + padded("operator", width) + padded("kind", 13) + padded("strategy", 28) + padded("local result", 20) +
