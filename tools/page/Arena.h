@@ -15,8 +15,9 @@ namespace tessera {
 /// Of the plan's first program (the training step, if there is one):
 ///   "arena_bytes", "program", "kinds": ["parameter", ...],
 ///   "steps": [[name, kernel or collective], ...] in the order of execution,
-///   "buffers": [[name, kind, type, shape, offset, bytes, first step, last step], ...] (kind: its index; steps inclusive),
-///   "live_bytes": by step (what a step reads last and writes over counts once), "peak_step": the index of its maximum, "at_peak": bytes by kind then,
+///   "buffers": [[name, kind, type, shape, offset, bytes, first step, last step], ...] (kind: an index),
+///   "live_bytes": by step (what a step reads last and writes over counts once),
+///   "peak_step": the index of its maximum, "at_peak": bytes by kind then,
 ///   "largest_at_peak": indices of buffers.
 /// The plan was checked.
 Json arenaJson(const plan::Plan &plan);

@@ -7,11 +7,12 @@
 
 namespace tessera {
 
-/// A file of tessera-run --trace, its last step: {"file", "step", "steps": seconds of each step on rank 0,
-/// "names": [...], "ranks": [{"rank", "events": [[track, name, begin, length], ...], "compute_us", "communication_us"}],
-/// "kinds": [{"kind", "axes", "count", "bytes_sent", "us"}]}. Tracks: 0 steps, 1 compute, 2 communication. `name` is an
-/// index, times are in microseconds from the step's begin, "kinds" are sums over rank 0's step. At most eight ranks are
-/// kept. The error says what is wrong with the file, also if it is of another plan than `planId`.
+/// A file of tessera-run --trace, its last step: {"file", "step", "steps": seconds of each step on rank 0, "num_ranks",
+/// "names": [...], "ranks": [{"rank", "events": [[track, name, begin, length], ...], "compute_us",
+/// "communication_us"}], "kinds": [{"kind", "axes", "count", "bytes_sent", "us"}]}. Tracks: 0 steps, 1 compute,
+/// 2 communication. `name` is an index, times are in microseconds from the step's begin, "kinds" are sums over rank 0's
+/// step. At most eight ranks are kept. The error says what is wrong with the file, also if it is of another plan than
+/// `planId`.
 rt::Result<Json> readTrace(const std::string &path, const std::string &planId);
 
 /// A file of tessera-run --log: {"file", "train": {"step": [...], "loss": [...], ...}, "eval": {...}}. A missing number

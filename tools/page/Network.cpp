@@ -109,7 +109,7 @@ private:
     return parents_.count(module) ? module : moduleOf(module);
   }
 
-  /// What a sequence is called: its module, else the first part of a name with a dot, "l0" of "l0.qkv", else an operator.
+  /// What a sequence is called: its module, else the first part of a dotted name, "l0" of "l0.qkv", else an operator.
   std::string titleOf(size_t first, size_t count) const {
     for (size_t i = first; i < first + count; ++i)
       if (const std::string module = shownModule(network_.nodes[i].name); !module.empty())

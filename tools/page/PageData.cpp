@@ -37,8 +37,8 @@ Json headJson(const Json &report, const Network &network, const rt::PlanDirector
   return head;
 }
 
-/// "classes": operators without names; "arguments"; "operators": [name, class, node or -1, part, inputs], an input being
-/// an operator's index, or -1 less an argument's index.
+/// "classes": operators without names; "arguments"; "operators": [name, class, node or -1, part, inputs]. An input is
+/// an operator's index, or -1 less an argument's.
 void addOperators(Json &page, const Network &network) {
   Json classes = Json::array();
   for (const Json *op : network.classes) {

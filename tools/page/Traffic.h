@@ -11,7 +11,7 @@ namespace tessera {
 constexpr size_t kMatrixRanks = 64;
 
 /// Of the first program:
-///   "kinds": [{"kind", "axes", "count", "bytes_sent", "cost_ns", "latency_ns"}], as the report predicts them, per rank;
+///   "kinds": [{"kind", "axes", "count", "bytes_sent", "cost_ns", "latency_ns"}], as predicted, per rank;
 ///   "planned": [{"kind", "axes", "count", "bytes_sent"}], as rank 0's plan has them, after collectives were joined;
 ///   "rank_bytes": what each rank sends;
 ///   "matrix": by sender and receiver, bytes (null for more than kMatrixRanks ranks). What a collective sends is shared
