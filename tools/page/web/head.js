@@ -56,7 +56,7 @@ function answers() {
   list.push(["What would twice the bandwidth do?", (twice == null
     ? `The step would take at least ${time(step - head.communication_ns / 2)}, ${percent(head.communication_ns / 2 / step)} less: this report does not tell latency from bandwidth.`
     : `This plan's step would take ${time(twice)}, ${percent((step - twice) / step)} less; with infinitely fast links ${time(head.infinite_bandwidth_ns)}.`) +
-    (flips.length ? ` ${plural(flips.length, "operator")} would then be cut another way (What if).` : " No operator would by itself be cut another way.")]);
+    (flips.length ? ` ${plural(flips.length, "operator")} would then be cut another way (What if).` : DATA.classes.some(c => c.alternatives) ? " No operator would by itself be cut another way." : "")]);
   if (arena.buffers && arena.buffers.length) {
     const kinds = Object.entries(arena.at_peak).filter(([, size]) => size > 0).sort((a, b) => b[1] - a[1]);
     const largest = arena.buffers[arena.largest_at_peak[0]];

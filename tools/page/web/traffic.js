@@ -22,7 +22,7 @@ function renderTraffic() {
   if (matrix) {
     const n = matrix.length, cell = n <= 8 ? 62 : n <= 16 ? 46 : Math.max(9, Math.floor(620 / n)), most = Math.max(1, ...matrix.flat()), left = 70, top = 24;
     const cells = matrix.flatMap((row, i) => row.map((size, j) => {
-      const strength = size ? 12 + 78 * size / most : 0;
+      const strength = size ? 10 + 42 * size / most : 0;
       const g = svg("g", {}, svg("title", {}, `rank ${i} sends rank ${j} ${bytes(size)}`),
         svg("rect", { x: left + j * cell, y: top + i * Math.min(cell, 30), width: cell, height: Math.min(cell, 30), style: `fill:color-mix(in srgb,var(--communication) ${strength}%,var(--page));stroke:var(--rule)` }));
       if (n <= 16) g.append(svg("text", { x: left + (j + 0.5) * cell, y: top + (i + 0.5) * 30 + 4, "text-anchor": "middle", style: "font-size:10px" }, size ? bytes(size) : "–"));
