@@ -81,7 +81,7 @@ private:
     CollectiveReport c =
         describe(model_, op.getCollective(model_.mesh()), elementBytes(op.getX().getType()), "result 0");
     if (auto share = shares_.find(op); share != shares_.end())
-      c.cost = share->second;
+      c.setCost(share->second);
     report_.communication += c.cost;
     report_.bytesSent += c.bytesSent;
     report_.numCollectives += dist::communicates(op.getCollectiveKind());

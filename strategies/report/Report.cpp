@@ -115,7 +115,7 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
     break;
   }
   CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
-  report.cost = c.cost;
+  report.setCost(c.cost);
   return report;
 }
 

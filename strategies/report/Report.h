@@ -43,6 +43,12 @@ struct CollectiveReport {
   double bytesSent = 0; // per rank
   Cost cost = 0;        // of a joined message: its part
   Cost latency = 0;     // of the cost, what is left where links are infinitely fast
+
+  /// Of a message that is joined of several collectives: this one's part of its cost.
+  void setCost(Cost part) {
+    cost = part;
+    latency = std::min(latency, part);
+  }
 };
 
 struct OperatorReport {
