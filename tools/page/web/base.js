@@ -69,14 +69,14 @@ const axisColour = name => axisIndex(name) < 0 ? "var(--rest)" : `var(--axis${ax
 function parseSharding(text) {
   const match = /^\[([^\]]*)\](.*)$/.exec(text || "");
   if (!match) return { dims: [], partial: [], rest: text || "" };
-  const owed = /\(([^)]*)\)/.exec(match[2]);
+  const partial = /\(([^)]*)\)/.exec(match[2]);
   return {
     dims: match[1].trim() ? match[1].split(",").map(d => d.trim() === "-" ? [] : d.trim().split("+")) : [],
-    partial: owed ? owed[1].split(/[+,]/).map(a => a.trim()) : [], rest: match[2].trim(),
+    partial: partial ? partial[1].split(/[+,]/).map(a => a.trim()) : [], rest: match[2].trim(),
   };
 }
 
-/// One cell per dimension, coloured by the axes that cut it; hatched where a sum is owed.
+/// One cell per dimension, coloured by the axes that cut it; hatched where it is a partial sum.
 function glyph(sharding, whole, local) {
   const { dims, partial, rest } = parseSharding(sharding);
   const label = `${sharding}; whole [${(whole || []).join(", ")}], one rank [${(local || []).join(", ")}]`;

@@ -6,7 +6,7 @@ function renderPlan() {
     el("p", {}, `${plural(total, "operator")} of the model` + (shown < total ? `, ${shown} of them drawn: of layers that repeat the first is drawn.` : ".") +
       " A cell is a dimension of an operator's result, coloured by the mesh axes that cut it; the number is what one rank holds. Orange lines between operators are data that one rank sends there, in the forward pass."),
     el("div", { class: "legend" }, AXES.map(axis => el("span", {}, el("span", { class: "swatch", style: `background:${axisColour(axis.name)}` }), `cut by ${axis.name} (${axis.size})`)),
-      el("span", {}, el("span", { class: "swatch" }), "whole"), el("span", {}, el("span", { class: "swatch hatch" }), "a sum is still owed")));
+      el("span", {}, el("span", { class: "swatch" }), "whole"), el("span", {}, el("span", { class: "swatch hatch" }), "a partial sum")));
   const search = el("input", { type: "search", id: "search", placeholder: "Find an operator by name", "aria-label": "Find an operator by name", oninput: () => find(search.value) });
   section.append(el("div", { class: "search" }, search, el("span", { id: "count", class: "faint small", role: "status" })),
     el("ul", { id: "found" }));
