@@ -25,7 +25,8 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-/// The most bytes of a splat that the plan stores. A step of the program fills larger ones.
+/// The most bytes of a splat that the plan stores. A step of the program fills larger ones, and those whose number the
+/// element type rounded, since a step holds the number itself.
 static constexpr uint64_t kMaxStoredSplat = 4096;
 
 uint64_t elementBytes(Type element) {
@@ -198,7 +199,8 @@ private:
       return buffer;
     buffers_[value] = *buffer;
     LayoutBuffer &made = layout_.buffers[*buffer];
-    if (attr.isSplat() && made.bytes() > kMaxStoredSplat) {
+    auto constant = dyn_cast<graph::ConstantOp>(op);
+    if (attr.isSplat() && (made.bytes() > kMaxStoredSplat || (constant && constant.getExact()))) {
       addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}});
       return *buffer;
     }
