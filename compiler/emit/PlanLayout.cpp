@@ -191,16 +191,17 @@ private:
     auto attr = op ? op->getAttrOfType<DenseElementsAttr>("value") : DenseElementsAttr();
     if (!attr)
       return fail("operator '" + (op ? graph::nameOf(op) : std::string("?")) + "' is a constant without contents");
+    auto constant = dyn_cast<graph::ConstantOp>(op);
+    const bool rounded = constant && constant.getExact();
     auto key = std::pair(attr.getAsOpaquePointer(), value.getType().getAsOpaquePointer());
-    if (auto it = constants_.find(key); it != constants_.end())
+    if (auto it = constants_.find(key); it != constants_.end() && !rounded)
       return buffers_[value] = it->second;
     Expected<int> buffer = newBuffer(graph::nameOf(op), value.getType());
     if (!buffer)
       return buffer;
     buffers_[value] = *buffer;
     LayoutBuffer &made = layout_.buffers[*buffer];
-    auto constant = dyn_cast<graph::ConstantOp>(op);
-    if (attr.isSplat() && (made.bytes() > kMaxStoredSplat || (constant && constant.getExact()))) {
+    if (attr.isSplat() && (rounded || made.bytes() > kMaxStoredSplat)) {
       addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}});
       return *buffer;
     }

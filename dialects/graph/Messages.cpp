@@ -482,6 +482,22 @@ MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int
   DataFlow merged;
   merged.values = program.values;
   merged.results = program.results;
+  // A message's result takes the place of an operand that nothing else reads, as in the arena.
+  std::vector<int> readers(program.values.size(), 0);
+  for (const DataFlow::Step &step : program.steps)
+    for (int value : step.reads)
+      ++readers[value];
+  for (int value : program.results)
+    ++readers[value];
+  for (const std::vector<int> &message : messages)
+    for (int step : message)
+      if (const DataFlow::Step &member = program.steps[step]; member.reads.size() == 1 && member.makes.size() == 1) {
+        const int from = member.reads.front(), to = member.makes.front();
+        if (readers[from] == 1 && !merged.values[from].kept && merged.values[from].viewOf < 0 &&
+            merged.values[from].bytes == merged.values[to].bytes && merged.values[to].viewOf < 0 &&
+            !merged.values[to].kept)
+          merged.values[to].viewOf = from;
+      }
   std::vector<int> first;
   for (int s = 0; s < int(program.steps.size()); ++s) {
     if (leader[s] != s)

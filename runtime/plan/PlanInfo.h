@@ -48,8 +48,8 @@ bool isEmpty(const std::vector<int64_t> &extent);
 /// (ring all-reduce: 2 (n-1)/n of the tensor).
 uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &collective);
 
-/// For every step of a program the first step of the message that it is a part of: the step itself if it is a collective
-/// that is sent alone, -1 if it is a kernel.
+/// For every step of a program the first step of the message that it is a part of: the step itself if it is a
+/// collective that is sent alone, -1 if it is a kernel.
 std::vector<int> messagesOf(const plan::Program &program);
 
 /// The index of the program called `name`, or -1.

@@ -1,10 +1,10 @@
 //===- Enumerate.h - every strategy of an operator -----------------------------------------------===//
 //
 // Each mesh axis cuts one factor that can be cut, carries a partial sum through the operator, or does nothing. Every
-// combination over all axes is tried; several axes on one factor stay in mesh order. A factor is cut into plain blocks,
-// and in each of its units (Units.h) that gives other blocks. Where results come out partial, one strategy hands them on
-// so, and one reduces them at once. For an operator with one result there is also one strategy for every way to scatter
-// the reduction over the result's dimensions.
+// combination over all axes is tried; several axes on one factor stay in mesh order. A factor is cut into plain
+// blocks, and in each of its units (Units.h) that gives other blocks. Where results come out partial, one strategy
+// hands them on so, and one reduces them at once. For an operator with one result there is also one strategy for every
+// way to scatter the reduction over the result's dimensions.
 //
 //   "m k, k n -> m n | sum k" on one axis "x" that divides all:
 //     -, m=x, n=x, k=x, k=x -> [-, -], k=x -> [x, -], k=x -> [-, x]

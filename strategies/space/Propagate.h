@@ -18,8 +18,8 @@
 namespace tessera::strategies {
 
 /// Gives the axes that cut one dimension of this extent to the dimension's factors, major to minor, as far as each can
-/// be cut so that the dimension has the known blocks. Stops at an axis that no factor can take or that the strategy uses
-/// already. Returns whether every axis found its factor.
+/// be cut so that the dimension has the known blocks. Stops at an axis that no factor can take or that the strategy
+/// uses already. Returns whether every axis found its factor.
 bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, const Cut &known,
                int64_t extent, Strategy &strategy);
 

@@ -8,8 +8,8 @@ For pairs of a program and a mesh, the predicted step of mode auto is held again
   data      mode data on that mesh
   Megatron  for transformers: the cut of Shoeybi et al. (2019) over the last axis, given as a strategy file
   coarser   mode auto on the same mesh with two neighbouring axes joined
-A plan that is worse by more than the search's gap (--search-gap, 0.1 %) is named, and the exit code is 1. Predictions do
-not depend on how busy the machine is. --small takes the pairs that need a second. With --minutes, pairs that do not begin
+A plan that is worse by more than the search's gap (--search-gap, 0.1 %) is named, and the exit code is 1. Messages are not
+joined: the search prices each alone, and what joining saves is not compared. Predictions do not depend on how busy the machine is. --small takes the pairs that need a second. With --minutes, pairs that do not begin
 in that time are left out, and the last line says how many. Prints Markdown.
 """
 import argparse
@@ -101,7 +101,7 @@ def predict(bin, job, folder):
     program, mesh, topology, precision, micros, mode, strategy = job
     command = [bin / "tessera-compile", model(program, folder), *PROGRAMS[program][2], "--mesh", ",".join(axes(mesh)), "--topology",
                topology, "--mode", mode, "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "--precision",
-               precision, "--search-only"]
+               precision, "--fusion", "off", "--search-only"]
     command += ["--accumulate", micros] if micros > 1 else []
     command += ["--strategy", strategy] if strategy else []
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)

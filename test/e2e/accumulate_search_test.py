@@ -6,7 +6,7 @@ usage: accumulate_search_test.py --bin DIR --models DIR
 Small versions of BERT, GPT and ResNet on one and two axes, with N = 1, 2, 4 and 16. A searcher that is named has the last
 word, so that what is looked at is the search's plan and not data's, which the compiler takes where it is cheaper. A search
 may be mistaken in what it does not price as the plan does (known_differences.txt): by as much as with one micro-batch, and no
-more with several.
+more with several. Messages are not joined here: the search prices each alone.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ class Compiler(Programs):
     def train(self, model, mesh, topology, parts, *options):
         """The step as predicted in ms, and the search's numbers of nodes and edges."""
         text = self.run(self.bin / "tessera-compile", *model, "--train", "--mesh", mesh, "--topology", topology, "--accumulate",
-                        parts, "--search-only", *options)
+                        parts, "--fusion", "off", "--search-only", *options)
         line = re.search(r"^train .*predicted ([0-9.]+) ms", text, re.M)
         search = re.search(r"search: (\d+) nodes, \d+ options, (\d+) edges", text)
         return float(line[1]), search and tuple(map(int, search.groups()))

