@@ -419,8 +419,13 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
     const int64_t needed = peak(sent.flow, executionOrder(sent.flow)).bytes;
     if (needed <= rule.room)
       return messages;
-    if (!least)
-      least = peak(flow, executionOrder(flow)).bytes;
+    if (!least) {
+      std::vector<std::vector<int>> alone; // in place, too
+      for (const Sender &sender : senders)
+        alone.push_back({sender.step});
+      const MessageFlow single(flow, alone);
+      least = peak(single.flow, executionOrder(single.flow)).bytes;
+    }
     if (needed <= *least)
       return messages;
     int64_t largest = 0;
