@@ -5,6 +5,7 @@ usage: heads_test.py --bin DIR --models DIR [CASE...]
 """
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -143,6 +144,17 @@ def the_search_takes_whole_heads_where_they_pay(c):
                      for op in f["operators"])
         assert ("model/192" in found["l0.qkv"]) == uses, (mesh, found["l0.qkv"])
         assert ("model/64" in found["l0.out"]) == uses, (mesh, found["l0.out"])
+
+
+@case
+def the_picture_shows_what_a_rank_holds(c):
+    """Twelve columns in units of 4 on two ranks: two heads on the first, one on the other."""
+    c.network(3, 4)
+    plan = c.compile("--no-fuse-attention", "--strategy", c.by_heads(4, None, "model/4"), mesh="model=2", mode="semi-auto")
+    c.run(c.bin / "tessera-dump", plan, "--svg", c.folder / "plan.svg")
+    svg = (c.folder / "plan.svg").read_text()
+    row = svg.split("<title>q k v</title>")[1].split('class="bar"')[0]
+    assert re.findall(r'class="number">(\d+)<', row) == ["8", "4", "8"], row
 
 
 @case

@@ -95,6 +95,11 @@ public:
     for (const Json &size : shape) {
       std::string axes;
       std::getline(dims, axes, ',');
+      int64_t unit = 1; // "model/64" cuts in whole units
+      if (const size_t slash = axes.find('/'); slash != std::string::npos) {
+        unit = std::clamp(std::strtol(axes.c_str() + slash + 1, nullptr, 10), 1L, kMost);
+        axes.resize(slash);
+      }
       const std::vector<size_t> cut = indices(axes, '+');
       int64_t parts = 1;
       out += box(x, y, width, 18, "whole");
@@ -102,8 +107,9 @@ public:
         parts = std::min<int64_t>(parts * axes_[cut[i]].size, kMost);
         out += box(x + width * double(i) / double(cut.size()), y, width / double(cut.size()), 18, colour(cut[i]));
       }
-      const int64_t whole = size.is_number_integer() ? size.get<int64_t>() : 0;
-      const int64_t held = whole / parts + (whole % parts > 0); // the last block may be padded
+      const int64_t whole = size.is_number_integer() ? std::min(size.get<int64_t>(), kMost * kMost) : 0;
+      const int64_t places = whole / unit + (whole % unit > 0);
+      const int64_t held = (places / parts + (places % parts > 0)) * unit; // the last block may be padded
       out += box(x, y, width, 18, "cell") + label(int(x + width / 2), y + 13, "number", std::to_string(held));
       x += width;
     }

@@ -35,7 +35,7 @@ bool cuts(const std::string &strategy, const std::string &axis) {
   for (size_t at = chosen.find(axis); at != std::string::npos; at = chosen.find(axis, at + 1)) {
     const size_t end = at + axis.size();
     const bool begins = at > 0 && (chosen[at - 1] == '=' || chosen[at - 1] == '+'),
-               ends = end == chosen.size() || std::string(",+ ").find(chosen[end]) != std::string::npos;
+               ends = end == chosen.size() || std::string(",+/ ").find(chosen[end]) != std::string::npos;
     if (begins && ends)
       return true;
   }

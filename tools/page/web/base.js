@@ -65,13 +65,14 @@ const AXES = DATA.mesh ? DATA.mesh.split(",").map(axis => ({ name: axis.split("=
 const axisIndex = name => AXES.findIndex(axis => axis.name === name);
 const axisColour = name => axisIndex(name) < 0 ? "var(--rest)" : `var(--axis${axisIndex(name) % 6})`;
 
-/// "[data+model, -] sum(x)" is {dims: [["data", "model"], []], partial: ["x"], rest: "sum(x)"}.
+/// "[data+model, -] sum(x)" is {dims: [["data", "model"], []], partial: ["x"], rest: "sum(x)"}. A unit, as in "model/64",
+/// is left out.
 function parseSharding(text) {
   const match = /^\[([^\]]*)\](.*)$/.exec(text || "");
   if (!match) return { dims: [], partial: [], rest: text || "" };
   const partial = /\(([^)]*)\)/.exec(match[2]);
   return {
-    dims: match[1].trim() ? match[1].split(",").map(d => d.trim() === "-" ? [] : d.trim().split("+")) : [],
+    dims: match[1].trim() ? match[1].split(",").map(d => d.trim() === "-" ? [] : d.trim().replace(/\/\d+$/, "").split("+")) : [],
     partial: partial ? partial[1].split(/[+,]/).map(a => a.trim()) : [], rest: match[2].trim(),
   };
 }
