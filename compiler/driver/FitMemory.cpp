@@ -61,12 +61,7 @@ static int64_t largestMessage(ModuleOp local) {
   int64_t largest = 0;
   for (func::FuncOp func : local.getOps<func::FuncOp>()) {
     const graph::FunctionFlow program(func);
-    for (const std::vector<int> &message : graph::markedMessages(program)) {
-      int64_t bytes = 0;
-      for (int step : message)
-        bytes += program.flow.values[program.flow.steps[step].makes.front()].bytes;
-      largest = std::max(largest, bytes);
-    }
+    largest = std::max(largest, graph::largestMessage(program.flow, graph::markedMessages(program)));
   }
   return largest;
 }
@@ -88,18 +83,18 @@ static llvm::Error priceAgain(ModuleOp annotated, const strategies::CostModel &m
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
                            const strategies::CostModel &model, int64_t limit, FittedProgram &fitted) {
   fitted.local = module.clone();
-  ModuleOp local = *fitted.local;
-  if (llvm::Error e = choose(run, local, assign, fitted))
+  if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
-  OwningOpRef<ModuleOp> annotated(local.clone());
-  if (llvm::Error e = reshard(run, local))
-    return e;
-  if (llvm::Error e = run.dump(local, "4-resharded.mlir"))
-    return e;
-  OwningOpRef<ModuleOp> resharded(local.clone());
   strategies::JoinOptions join = strategies::joinOf(assign);
   const strategies::JoinOptions asked = join;
+  OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
+  if (join.most != 0)
+    annotated = fitted.local->clone();
   for (int tries = 0;; ++tries) {
+    if (llvm::Error e = reshard(run, *fitted.local))
+      return e;
+    if (llvm::Error e = run.dump(*fitted.local, "4-resharded.mlir"))
+      return e;
     if (llvm::Error e = localize(run, *fitted.local, model, run.options.fuse, join))
       return e;
     if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
@@ -110,7 +105,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     if (join.most == 0 || int64_t(fitted.memory.arenaBytes) <= limit)
       break;
     join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
-    fitted.local = resharded->clone();
+    fitted.local = annotated->clone();
   }
   run.finished("partition");
   return join == asked ? llvm::Error::success() : priceAgain(*annotated, model, join, fitted.report);

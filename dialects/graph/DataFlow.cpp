@@ -27,6 +27,16 @@ int DataFlow::root(int value) const {
   return value;
 }
 
+std::vector<llvm::SmallVector<int, 2>> DataFlow::readers() const {
+  std::vector<llvm::SmallVector<int, 2>> readers(values.size());
+  for (size_t s = 0; s < steps.size(); ++s)
+    for (int value : steps[s].reads)
+      readers[value].push_back(int(s));
+  for (int value : results)
+    readers[value].push_back(int(steps.size()));
+  return readers;
+}
+
 FunctionFlow::FunctionFlow(func::FuncOp func) {
   Block &block = func.getBody().front();
   auto add = [&](Value value) {

@@ -49,6 +49,8 @@ struct DataFlow {
   int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes);
   /// The value whose bytes this one shows; itself where it is no view.
   int root(int value) const;
+  /// For every value the steps that read it, once per read. The number of steps stands for the end of the program.
+  std::vector<llvm::SmallVector<int, 2>> readers() const;
 };
 
 /// A function as plain data, with one step per operator of its block. An operator may stand before the producers of its

@@ -63,23 +63,12 @@ llvm::SmallVector<int> sources(const DataFlow &flow, const DataFlow::Step &step)
   return list;
 }
 
-/// For every value the steps that read it, once per read. The number of steps stands for the end of the program.
-std::vector<llvm::SmallVector<int, 2>> readersOf(const DataFlow &flow) {
-  std::vector<llvm::SmallVector<int, 2>> readers(flow.values.size());
-  for (size_t s = 0; s < flow.steps.size(); ++s)
-    for (int value : flow.steps[s].reads)
-      readers[value].push_back(int(s));
-  for (int value : flow.results)
-    readers[value].push_back(int(flow.steps.size()));
-  return readers;
-}
-
 /// Forms groups of operators, which become the loops. Operators are the steps that are not Free, numbered in program
 /// order.
 class LoopFormer {
 public:
   explicit LoopFormer(const DataFlow &flow)
-      : flow_(flow), users_(readersOf(flow)), index_(flow.steps.size() + 1, -1), readers_(flow.values.size()) {
+      : flow_(flow), users_(flow.readers()), index_(flow.steps.size() + 1, -1), readers_(flow.values.size()) {
     for (size_t s = 0; s < flow.steps.size(); ++s)
       if (flow.steps[s].part != LoopPart::Free) {
         index_[s] = int(ops_.size());
@@ -163,17 +152,19 @@ private:
     if (int early = members_[a].back() < members_[b].front() ? a : b, late = early == a ? b : a;
         members_[late].front() - members_[early].back() > kNear && !worthMovingUp(late, early))
       return false;
-    // If a third group lies on a path between the two, merging them would make a cycle.
-    const int first = place_[a] < place_[b] ? a : b, last = first == a ? b : a;
-    llvm::SmallVector<int> after = reached(first, last, successors_, [&](int g) { return place_[g] <= place_[last]; });
-    return !llvm::is_contained(after, last);
+    return true;
   }
 
   void merge(int a, int b, const dist::Shape &domain) {
     if (!mayMerge(a, b, domain))
       return;
+    const int first = place_[a] < place_[b] ? a : b, last = first == a ? b : a;
+    llvm::SmallVector<int> behind = reached(first, last, successors_, [&](int g) { return place_[g] <= place_[last]; });
+    // If a third group lies on a path between the two, merging them would make a cycle.
+    if (llvm::is_contained(behind, last))
+      return;
     const int into = std::min(a, b), from = std::max(a, b);
-    moveTogether(place_[a] < place_[b] ? a : b, place_[a] < place_[b] ? b : a, into);
+    moveTogether(first, last, std::move(behind), into);
     for (int member : members_[from])
       group_[member] = into;
     members_[into].append(members_[from].begin(), members_[from].end());
@@ -181,13 +172,12 @@ private:
     members_[from].clear();
   }
 
-  /// Gives `merged` a place. Between the places of the two, what depends on the first goes behind it, and what the last
-  /// depends on goes before it. This is the reordering of Pearce and Kelly, "A dynamic topological sort algorithm for
-  /// directed acyclic graphs" (2006).
-  void moveTogether(int first, int last, int merged) {
-    const int low = place_[first], high = place_[last];
+  /// Gives `merged` a place. Between the places of the two, `behind`, which depends on the first, goes behind it, and
+  /// what the last depends on goes before it. This is the reordering of Pearce and Kelly, "A dynamic topological sort
+  /// algorithm for directed acyclic graphs" (2006).
+  void moveTogether(int first, int last, llvm::SmallVector<int> behind, int merged) {
+    const int low = place_[first];
     llvm::SmallVector<int> order = reached(last, first, predecessors_, [&](int g) { return place_[g] > low; });
-    llvm::SmallVector<int> behind = reached(first, last, successors_, [&](int g) { return place_[g] < high; });
     auto byPlace = [&](int g, int h) { return place_[g] < place_[h]; };
     llvm::sort(order, byPlace);
     llvm::sort(behind, byPlace);
@@ -286,7 +276,7 @@ std::vector<int> formLoops(const DataFlow &flow) { return LoopFormer(flow).run()
 
 LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
     : stepOf(program.steps.size(), -1), inMemory(program.values.size(), false) {
-  const std::vector<llvm::SmallVector<int, 2>> readers = readersOf(program);
+  const std::vector<llvm::SmallVector<int, 2>> readers = program.readers();
   const int numSteps = int(program.steps.size());
   auto partOf = [&](int s) { return s < numSteps ? program.steps[s].part : LoopPart::None; };
   // A Free step stays if something reads its result that does not compute it again. The loop runs backward, so that the

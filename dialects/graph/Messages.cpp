@@ -119,10 +119,8 @@ private:
       }
       total_ += timeOf(m);
     }
-    std::vector<llvm::SmallVector<int, 2>> readers(flow_.flow.values.size());
-    for (auto [m, step] : llvm::enumerate(flow_.flow.steps))
-      for (int value : step.reads)
-        readers[value].push_back(int(m));
+    const std::vector<llvm::SmallVector<int, 2>> readers = flow_.flow.readers();
+    const int end = int(flow_.flow.steps.size());
     std::vector<int> seen(flow_.flow.steps.size(), -1);
     for (size_t i = members_.size(); i-- > 0;) { // what depends on a member stands behind it
       Member &member = members_[i];
@@ -131,7 +129,7 @@ private:
         const int m = open.pop_back_val();
         for (int value : flow_.flow.steps[m].makes)
           for (int reader : readers[value])
-            if (seen[reader] != int(i)) {
+            if (reader != end && seen[reader] != int(i)) {
               seen[reader] = int(i);
               open.push_back(reader);
               member.behind += timeOf(reader);
@@ -405,6 +403,17 @@ double messageCost(llvm::ArrayRef<const Sender *> members, const dist::Collectiv
   return costOf(*members.front(), bytes, cost);
 }
 
+int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages) {
+  int64_t largest = 0;
+  for (const std::vector<int> &message : messages) {
+    int64_t bytes = 0;
+    for (int step : message)
+      bytes += flow.values[flow.steps[step].makes.front()].bytes;
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
                                              const MessageRule &rule) {
   if (rule.most <= 0)
@@ -428,14 +437,7 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
     }
     if (needed <= *least)
       return messages;
-    int64_t largest = 0;
-    for (const std::vector<int> &message : messages) {
-      int64_t bytes = 0;
-      for (int step : message)
-        bytes += flow.values[flow.steps[step].makes.front()].bytes;
-      largest = std::max(largest, bytes);
-    }
-    smaller.most = largest / 2;
+    smaller.most = largestMessage(flow, messages) / 2;
   }
   return {};
 }
@@ -488,17 +490,12 @@ MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int
   merged.values = program.values;
   merged.results = program.results;
   // A message's result takes the place of an operand that nothing else reads, as in the arena.
-  std::vector<int> readers(program.values.size(), 0);
-  for (const DataFlow::Step &step : program.steps)
-    for (int value : step.reads)
-      ++readers[value];
-  for (int value : program.results)
-    ++readers[value];
+  const std::vector<llvm::SmallVector<int, 2>> readers = program.readers();
   for (const std::vector<int> &message : messages)
     for (int step : message)
       if (const DataFlow::Step &member = program.steps[step]; member.reads.size() == 1 && member.makes.size() == 1) {
         const int from = member.reads.front(), to = member.makes.front();
-        if (readers[from] == 1 && !merged.values[from].kept && merged.values[from].viewOf < 0 &&
+        if (readers[from].size() == 1 && !merged.values[from].kept && merged.values[from].viewOf < 0 &&
             merged.values[from].bytes == merged.values[to].bytes && merged.values[to].viewOf < 0 &&
             !merged.values[to].kept)
           merged.values[to].viewOf = from;

@@ -56,6 +56,9 @@ struct MessageRule {
 std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
                                              const MessageRule &rule);
 
+/// The bytes of the largest message; 0: there is none.
+int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
+
 /// The time of one message. Requires members that may share one.
 double messageCost(llvm::ArrayRef<const Sender *> members, const dist::CollectiveCost &cost);
 
