@@ -95,13 +95,6 @@ llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOpti
     return llvm::createStringError("--what-if grow=%s: --dim %s=N must say how large it is on one machine",
                                    whatIf.grows.c_str(), whatIf.grows.c_str());
   std::vector<ClusterPrediction> list;
-  auto add = [&](Compilation &run, ModuleOp model, int64_t nodes) -> llvm::Error {
-    llvm::Expected<ClusterPrediction> cluster = predict(run, model, nodes);
-    if (!cluster)
-      return cluster.takeError();
-    list.push_back(std::move(*cluster));
-    return llvm::Error::success();
-  };
   // A program of another size is another program.
   for (size_t i = 0; i < whatIf.nodes.size();) {
     CompileOptions sized = options;
@@ -116,8 +109,10 @@ llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOpti
     if (!model)
       return model.takeError();
     do {
-      if (llvm::Error e = add(run, *model->module, whatIf.nodes[i++]))
-        return e;
+      llvm::Expected<ClusterPrediction> cluster = predict(run, *model->module, whatIf.nodes[i++]);
+      if (!cluster)
+        return cluster.takeError();
+      list.push_back(std::move(*cluster));
     } while (whatIf.grows.empty() && i < whatIf.nodes.size());
   }
   return list;
