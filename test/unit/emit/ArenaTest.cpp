@@ -8,30 +8,44 @@
 
 using namespace tessera::compiler;
 
+namespace {
+
+std::vector<Block> randomBlocks(size_t number, std::mt19937 &random) {
+  std::vector<Block> blocks(number);
+  for (Block &b : blocks) {
+    b.bytes = random() % 5 == 0 ? 64 * (random() % 8) : random() % 1000;
+    b.first = int64_t(random() % 30);
+    b.last = b.first + int64_t(random() % 10);
+  }
+  return blocks;
+}
+
+/// Blocks are aligned, those that live at once lie apart, and the layout ends with the last of them.
+void requireLayout(const ArenaLayout &layout, const std::vector<Block> &blocks) {
+  REQUIRE(layout.offsets.size() == blocks.size());
+  uint64_t end = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    REQUIRE(layout.offsets[i] % kAlignment == 0);
+    end = std::max(end, layout.offsets[i] + blocks[i].bytes);
+    for (size_t j = 0; j < i; ++j) {
+      bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
+      bool apart = layout.offsets[i] + blocks[i].bytes <= layout.offsets[j] ||
+                   layout.offsets[j] + blocks[j].bytes <= layout.offsets[i];
+      REQUIRE((!together || apart));
+    }
+  }
+  REQUIRE(layout.bytes == end);
+}
+
+} // namespace
+
 TEST_CASE("blocks that live at once never overlap and the bound holds") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    std::vector<Block> blocks(random() % 40);
-    for (Block &b : blocks) {
-      b.bytes = random() % 5 == 0 ? 64 * (random() % 8) : random() % 1000;
-      b.first = int64_t(random() % 30);
-      b.last = b.first + int64_t(random() % 10);
-    }
+    const std::vector<Block> blocks = randomBlocks(random() % 40, random);
     ArenaLayout layout = layOut(blocks);
-    REQUIRE(layout.offsets.size() == blocks.size());
-    uint64_t end = 0;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      REQUIRE(layout.offsets[i] % kAlignment == 0);
-      end = std::max(end, layout.offsets[i] + blocks[i].bytes);
-      for (size_t j = 0; j < i; ++j) {
-        bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
-        bool apart = layout.offsets[i] + blocks[i].bytes <= layout.offsets[j] ||
-                     layout.offsets[j] + blocks[j].bytes <= layout.offsets[i];
-        REQUIRE((!together || apart));
-      }
-    }
-    REQUIRE(layout.bytes == end);
-    uint64_t rounded = (end + kAlignment - 1) / kAlignment * kAlignment;
+    requireLayout(layout, blocks);
+    uint64_t rounded = (layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
     REQUIRE(rounded >= peakLoad(blocks));
   }
 }
@@ -55,12 +69,7 @@ TEST_CASE("rows lie side by side, and nothing that lives with a block of them li
   CHECK(layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}}, {{0, 2}}).offsets == std::vector<uint64_t>{0, 0, 128});
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
-    std::vector<Block> blocks(2 + random() % 40);
-    for (Block &b : blocks) {
-      b.bytes = random() % 5 == 0 ? 64 * (random() % 8) : random() % 1000;
-      b.first = int64_t(random() % 30);
-      b.last = b.first + int64_t(random() % 10);
-    }
+    std::vector<Block> blocks = randomBlocks(2 + random() % 40, random);
     std::vector<size_t> free(blocks.size());
     std::iota(free.begin(), free.end(), size_t(0));
     std::shuffle(free.begin(), free.end(), random);
@@ -75,18 +84,7 @@ TEST_CASE("rows lie side by side, and nothing that lives with a block of them li
       }
     }
     ArenaLayout layout = layOut(blocks, rows);
-    uint64_t end = 0;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      REQUIRE(layout.offsets[i] % kAlignment == 0);
-      end = std::max(end, layout.offsets[i] + blocks[i].bytes);
-      for (size_t j = 0; j < i; ++j) {
-        bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
-        bool apart = layout.offsets[i] + blocks[i].bytes <= layout.offsets[j] ||
-                     layout.offsets[j] + blocks[j].bytes <= layout.offsets[i];
-        REQUIRE((!together || apart));
-      }
-    }
-    REQUIRE(layout.bytes == end);
+    requireLayout(layout, blocks);
     for (const std::vector<size_t> &row : rows)
       for (size_t i = 1; i < row.size(); ++i)
         REQUIRE(layout.offsets[row[i]] ==

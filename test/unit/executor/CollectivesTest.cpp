@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <mutex>
+#include <numeric>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -146,6 +147,12 @@ std::vector<int64_t> outputShape(const plan::Collective &c, std::vector<int64_t>
   return shape;
 }
 
+Result<std::unique_ptr<Communicator>> groupOfAll(World &world) {
+  std::vector<int> everyone(size_t(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return world.group(everyone);
+}
+
 /// Runs a collective on n ranks and compares every element; returns whether it was staged.
 bool check(const plan::Collective &c, const std::vector<int64_t> &in, int n, const Layout &inLayout,
            const Layout &outLayout) {
@@ -160,10 +167,7 @@ bool check(const plan::Collective &c, const std::vector<int64_t> &in, int n, con
     b.buffer("out", out);
     *b.step("c")->mutable_collective() = c;
     Memory memory(b.plan, {inLayout, outLayout});
-    std::vector<int> everyone;
-    for (int r = 0; r < n; ++r)
-      everyone.push_back(r);
-    auto group = world.group(everyone);
+    auto group = groupOfAll(world);
     if (!group)
       return group.status();
     CollectiveCall call(b.plan, b.plan.programs(0).steps(0).collective(), memory, **group);
@@ -293,10 +297,7 @@ Values neighbours(int n, bool join, bool inPlace, const Layout &outLayout, int &
     for (uint32_t i = 0; i < 3; ++i)
       b.collective("c", plan::ALL_REDUCE, i, 3 + i, plan::SUM);
     Neighbours memory(b.plan, {kPlain, kPlain, kPlain, kPlain, outLayout, kPlain});
-    std::vector<int> everyone;
-    for (int r = 0; r < n; ++r)
-      everyone.push_back(r);
-    auto group = world.group(everyone);
+    auto group = groupOfAll(world);
     if (!group)
       return group.status();
     std::vector<std::unique_ptr<CollectiveCall>> calls;
