@@ -101,11 +101,14 @@ class Network:
     def heads_of(self, x, batch, length, heads, head):
         return self.node("Transpose", self.node("Reshape", x, self.constant([batch, length, heads, head])), perm=[0, 2, 1, 3])
 
-    def mixed(self, queries, keys, values, name, batch, length, width, scale, mask):
+    def mixed(self, queries, keys, values, name, batch, length, width, scale, mask=None, dropout=0):
         """Softmax attention; [batch, head, position, column] each; gives [batch, length, width]."""
         scores = self.node("MatMul", queries, self.node("Transpose", keys, perm=[0, 1, 3, 2]), name=name + ".scores")
-        scores = self.node("Where", mask, self.node("Mul", scores, self.constant(scale, np.float32)), self.constant(-1e9, np.float32))
-        mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1), values, name=name + ".mix")
+        scores = self.node("Mul", scores, self.constant(scale, np.float32))
+        if mask:
+            scores = self.node("Where", mask, scores, self.constant(-1e9, np.float32))
+        weights = self.dropout(self.node("Softmax", scores, axis=-1), dropout)
+        mixed = self.node("MatMul", weights, values, name=name + ".mix")
         return self.node("Reshape", self.node("Transpose", mixed, perm=[0, 2, 1, 3]), self.constant([batch, length, width]))
 
     def attention(self, x, name, batch, length, hidden, heads, mask=None, dropout=0):
@@ -115,16 +118,7 @@ class Network:
         # heads.
         qkv = self.node("Reshape", qkv, self.constant([batch, length, heads, 3 * head]))
         qkv = self.node("Transpose", qkv, perm=[0, 2, 1, 3])
-        parts = [self.node("Slice", qkv, self.constant([i * head]), self.constant([(i + 1) * head]), self.constant([3]))
-                 for i in range(3)]
-        keys = self.node("Transpose", parts[1], perm=[0, 1, 3, 2])
-        scores = self.node("MatMul", parts[0], keys, name=name + ".scores")
-        scores = self.node("Mul", scores, self.constant(head ** -0.5, np.float32))
-        if mask:
-            scores = self.node("Where", mask, scores, self.constant(-1e9, np.float32))
-        weights = self.dropout(self.node("Softmax", scores, axis=-1), dropout)
-        mixed = self.node("Transpose", self.node("MatMul", weights, parts[2], name=name + ".mix"), perm=[0, 2, 1, 3])
-        mixed = self.node("Reshape", mixed, self.constant([batch, length, hidden]))
+        mixed = self.mixed(*self.parts(qkv, 3, [head] * 3), name, batch, length, hidden, head ** -0.5, mask, dropout)
         return self.linear(mixed, name + ".out", hidden, hidden)
 
     def causal(self, length):
