@@ -1,5 +1,7 @@
 # Text tests, in the folders of the source tree. Run one: lit-22 -v BUILD/test/lit --filter relu
+import importlib.util
 import os
+import sys
 
 import lit.formats
 
@@ -13,6 +15,12 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.build_dir, "bin"), config.llvm_bin, config.environment.get("PATH", "")]
 )
 config.substitutions.append(("%test_root", os.path.dirname(config.test_source_root)))
+# Small models written as text in the test itself.
+config.substitutions.append(
+    ("%onnx_cases", f"{sys.executable} {os.path.join(config.test_source_root, 'Inputs', 'onnx_cases.py')}")
+)
+if importlib.util.find_spec("onnx"):
+    config.available_features.add("onnx-python")
 # Small models of all kinds: the ONNX project's backend tests (libonnx-testdata).
 onnx = "/usr/include/onnx/backend/test/data/node"
 config.substitutions.append(("%onnx", onnx))

@@ -37,12 +37,14 @@ static void branch(Node &n) {
       return (void)n.fail("the collective '" + Twine(name) +
                           "' in its branch would be reached only by the ranks whose condition says "
                           "so, and they would wait forever: move it out of the branch");
-  if (!yes || !no || !condition.known || condition.size() != 1)
+  if (!yes || !no)
+    return (void)n.fail("then_branch or else_branch is missing");
+  if (!condition.known || condition.size() != 1)
     return (void)n.fail("the condition must be one value known at import: which branch is taken must "
                         "not depend on data");
   std::vector<Val> results = n.subgraph(condition.known->intAt(0) != 0 ? *yes : *no, {});
   if (!n.failed() && results.size() != n.outputs().size())
-    return (void)n.fail("its branch has " + Twine(results.size()) + " outputs");
+    return (void)n.fail("its branch has " + Twine(results.size()) + " outputs, not " + Twine(n.outputs().size()));
   for (size_t i = 0; i < results.size() && !n.failed(); ++i)
     n.out(int(i), results[i]);
 }
@@ -101,7 +103,8 @@ static void loop(Node &n) {
     if (n.failed())
       return;
     if (results.size() != 1 + carried.size() + scanned)
-      return (void)n.fail("its body has " + Twine(results.size()) + " outputs");
+      return (void)n.fail("its body has " + Twine(results.size()) + " outputs, not " +
+                          Twine(1 + carried.size() + scanned));
     condition = results[0];
     for (size_t k = 0; k < carried.size(); ++k)
       carried[k] = results[1 + k];
@@ -163,7 +166,7 @@ static void scan(Node &n) {
     if (n.failed())
       return;
     if (int64_t(results.size()) != outputs)
-      return (void)n.fail("its body has " + Twine(results.size()) + " outputs");
+      return (void)n.fail("its body has " + Twine(results.size()) + " outputs, not " + Twine(outputs));
     for (int64_t k = 0; k < states; ++k)
       carried[k] = results[k];
     for (int64_t k = 0; k < made; ++k)

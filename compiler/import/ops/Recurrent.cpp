@@ -211,10 +211,11 @@ template <Cell cell> static void recurrent(Node &n) {
       llvm::append_range(chosen, defaults);
   if (chosen.size() != defaults.size() * dirs ||
       llvm::any_of(chosen, [](const std::string &f) { return f != "Sigmoid" && f != "Tanh" && f != "Relu"; }))
-    return (void)n.fail("activations must be Sigmoid, Tanh or Relu");
+    return (void)n.fail("activations must be " + Twine(defaults.size() * dirs) + " of Sigmoid, Tanh and Relu");
+  const Shape state = batchFirst ? Shape{batch, dirs, hidden} : Shape{dirs, batch, hidden};
   for (int i : {5, 6})
-    if (n.has(i) && n.in(i).shape != (batchFirst ? Shape{batch, dirs, hidden} : Shape{dirs, batch, hidden}))
-      return (void)n.fail("an initial state has the shape " + shapeText(n.in(i).shape));
+    if (n.has(i) && n.in(i).shape != state)
+      return (void)n.fail("an initial state has the shape " + shapeText(n.in(i).shape) + ", not " + shapeText(state));
   if (batchFirst && (n.has(5) || n.has(6)))
     return (void)n.fail("initial states with layout=1 are not supported");
 

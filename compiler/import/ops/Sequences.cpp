@@ -23,9 +23,9 @@ static void give(Node &n, std::vector<Val> values) {
   n.out(0, v);
 }
 
-/// The position among `count` that input i gives; `otherwise` if the input is absent. A negative position counts from
-/// the end.
-static std::optional<size_t> place(Node &n, int i, size_t count, int64_t otherwise) {
+/// The position among `count` that input i gives for a sequence of `length`; `otherwise` if the input is absent. A
+/// negative position counts from the sequence's end.
+static std::optional<size_t> place(Node &n, int i, int64_t count, int64_t length, int64_t otherwise) {
   auto given = n.knownInts(i, "the position");
   if (n.failed())
     return std::nullopt;
@@ -33,13 +33,10 @@ static std::optional<size_t> place(Node &n, int i, size_t count, int64_t otherwi
     n.fail("the position must be one number");
     return std::nullopt;
   }
-  auto length = int64_t(count);
-  int64_t at = given ? (*given)[0] : otherwise;
-  if (at < 0)
-    at += length;
-  if (at >= 0 && at < length)
+  const int64_t position = given ? (*given)[0] : otherwise, at = position < 0 ? position + length : position;
+  if (at >= 0 && at < count)
     return size_t(at);
-  n.fail("the position " + Twine(at) + " lies outside a sequence of " + Twine(length));
+  n.fail("the position " + Twine(position) + " lies outside a sequence of " + Twine(length));
   return std::nullopt;
 }
 
@@ -58,21 +55,17 @@ static void sequenceConstruct(Node &n) {
 static void sequenceInsert(Node &n) {
   std::vector<Val> values = n.sequenceIn(0);
   Val x = n.in(1);
-  auto at = place(n, 2, values.size() + 1, int64_t(values.size()));
+  auto length = int64_t(values.size());
+  auto at = place(n, 2, length + 1, length, length);
   if (!at)
     return;
-  // A negative position counts from the end of the sequence before the insertion.
-  if (auto given = n.knownInts(2, "the position"); given && (*given)[0] < 0)
-    *at -= 1;
-  if (*at > values.size())
-    return (void)n.fail("the position lies outside the sequence");
   values.insert(values.begin() + int64_t(*at), x);
   give(n, std::move(values));
 }
 
 static void sequenceErase(Node &n) {
   std::vector<Val> values = n.sequenceIn(0);
-  if (auto at = place(n, 1, values.size(), -1)) {
+  if (auto length = int64_t(values.size()); auto at = place(n, 1, length, length, -1)) {
     values.erase(values.begin() + int64_t(*at));
     give(n, std::move(values));
   }
@@ -81,7 +74,8 @@ static void sequenceErase(Node &n) {
 static void sequenceAt(Node &n) {
   const std::vector<Val> &values = n.sequenceIn(0);
   n.in(1);
-  if (auto at = place(n, 1, values.size(), 0); at && !n.failed())
+  auto length = int64_t(values.size());
+  if (auto at = place(n, 1, length, length, 0); at && !n.failed())
     n.out(0, values[*at]);
 }
 
