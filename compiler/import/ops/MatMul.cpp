@@ -102,7 +102,8 @@ static void determinant(Node &n) {
     for (int64_t column = 0; column < size; ++column) {
       if (!(which >> column & 1))
         continue;
-      Val factor = element(row, column), minor = minors[which & ~(1u << column)];
+      Val factor = element(row, column);
+      const Val &minor = minors[which & ~(1u << column)];
       Val term = minor ? n.b.mul(factor, minor, name) : factor;
       bool minus = (row + before++) % 2 != 0;
       sum = !sum    ? (minus ? n.b.unary<graph::NegOp>(term, "minus") : term)
