@@ -27,7 +27,10 @@ size_t largest(const std::vector<double> &values) {
   return size_t(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-std::string milliseconds(double seconds) { return numberText(seconds * 1e3, 3) + " ms"; }
+/// "9.8 ms", and "1.04 s" from a second on.
+std::string timeText(double seconds) {
+  return seconds < 1 ? numberText(seconds * 1e3, 3) + " ms" : numberText(seconds, 3) + " s";
+}
 
 } // namespace
 
@@ -90,8 +93,8 @@ std::string RankTimes::name(size_t rank) const {
 }
 
 std::string RankTimes::text(const Total &total, size_t rank) const {
-  return milliseconds(total.mean(rank)) + " of its own a step, " + numberText(total.ratio(rank), 3) +
-         " times the others' (" + milliseconds(total.others()) + ")";
+  return timeText(total.mean(rank)) + " of its own a step, " + numberText(total.ratio(rank), 3) +
+         " times the others' (" + timeText(total.others()) + ")";
 }
 
 std::string RankTimes::summary() const {
@@ -101,7 +104,7 @@ std::string RankTimes::summary() const {
   if (windows_ > 0 && all_.ratio(rank) > kNamed && double(slowest_[rank]) >= kOften * double(windows_))
     return name(rank) + " was the slowest: " + text(all_, rank);
   const auto least = std::min_element(all_.seconds.begin(), all_.seconds.end());
-  return "ranks took " + milliseconds(*least / double(all_.steps)) + " to " + milliseconds(all_.mean(rank)) +
+  return "ranks took " + timeText(*least / double(all_.steps)) + " to " + timeText(all_.mean(rank)) +
          " of their own a step";
 }
 

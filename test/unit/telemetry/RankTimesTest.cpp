@@ -66,6 +66,9 @@ TEST_CASE("of two ranks the faster one is the measure, and a short run has a sum
   steps(brief, 4, {0.030, 0.010});
   CHECK(brief.warning().empty());
   CHECK(brief.summary() == "ranks took 10 ms to 30 ms of their own a step");
+  RankTimes slow({"a", "b"});
+  steps(slow, 4, {1.59, 0.5});
+  CHECK(slow.summary() == "ranks took 500 ms to 1.59 s of their own a step");
   // A run without time does not divide by it.
   RankTimes nothing({"a", "b"});
   steps(nothing, 60, {0, 0}, 0);
