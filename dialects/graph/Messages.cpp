@@ -207,7 +207,8 @@ private:
     for (size_t j = 0; j < members_.size(); ++j) {
       int64_t bytes = 0;
       double behind = 0;
-      for (size_t i = j + 1; i-- > 0 && j - i < kMostMembers;) {
+      const size_t first = j < kMostMembers ? 0 : j + 1 - kMostMembers;
+      for (size_t i = j + 1; i-- > first;) {
         bytes += members_[i].bytes;
         behind = std::max(behind, members_[i].behind);
         if (i < j && bytes > rule_.most)
