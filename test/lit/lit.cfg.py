@@ -15,10 +15,10 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.build_dir, "bin"), config.llvm_bin, config.environment.get("PATH", "")]
 )
 config.substitutions.append(("%test_root", os.path.dirname(config.test_source_root)))
-# Small models written as text in the test itself.
-config.substitutions.append(
-    ("%onnx_cases", f"{sys.executable} {os.path.join(config.test_source_root, 'Inputs', 'onnx_cases.py')}")
-)
+# Small models, and files of other kinds, written as text in the test itself.
+for name in ("onnx_cases", "file_cases"):
+    script = os.path.join(config.test_source_root, "Inputs", f"{name}.py")
+    config.substitutions.append((f"%{name}", f"{sys.executable} {script}"))
 if importlib.util.find_spec("onnx"):
     config.available_features.add("onnx-python")
 # Small models of all kinds: the ONNX project's backend tests (libonnx-testdata).
