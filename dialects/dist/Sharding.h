@@ -46,7 +46,7 @@ struct Cut : AxisList {
   Cut(AxisList &&axes) : AxisList(std::move(axes)) {}
   Cut(llvm::ArrayRef<int> axes, int64_t unit) : AxisList(axes), unit(unit) {}
 
-  void clear() { // NOLINT(bugprone-derived-method-shadowing-base-method): AxisList's would leave the unit
+  void clear() {
     AxisList::clear();
     unit = 1;
   }
