@@ -29,7 +29,8 @@ std::terminate_handler otherwise = nullptr;
     } catch (const std::bad_alloc &) {
       [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, memoryError.data(), memoryError.size());
       _exit(rt::kExitError);
-    } catch (...) { // the handler below describes it
+    } catch (...) {
+      otherwise(); // describes it
     }
   otherwise();
   std::abort();
