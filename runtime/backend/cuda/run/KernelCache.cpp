@@ -129,11 +129,12 @@ Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int
     }
   };
   std::vector<std::thread> helpers;
-  try {
-    for (int t = 1; t < threads && size_t(t) < sources.size(); ++t)
+  for (int t = 1; t < threads && size_t(t) < sources.size(); ++t)
+    try {
       helpers.emplace_back(work);
-  } catch (const std::system_error &) { // no more threads: those that are there do it
-  }
+    } catch (const std::system_error &) {
+      break; // no more threads: those that are there do it
+    }
   work();
   for (std::thread &helper : helpers)
     helper.join();
