@@ -6,6 +6,7 @@
 //   tessera-dump plan/ --json               everything, as JSON
 //   tessera-dump plan/ --svg plan.svg       a picture on one screen
 //   tessera-dump plan/ --html page.html     a page to look at, with what a run measured (--trace, --log)
+//   tessera-dump plan/ other/               what differs between two plans, and what it costs (also --html, --json)
 //
 // Strategies and costs are what the compiler left in report.json; memory and communication are read from the
 // ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
@@ -16,40 +17,46 @@
 #include "runtime/support/File.h"
 #include "runtime/support/Printable.h"
 #include "tools/cli/CommandLine.h"
+#include "tools/dump/CompareText.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
-#include "tools/page/Measured.h"
+#include "tools/page/Compare.h"
 #include "tools/page/PageData.h"
 
 #include <cstdio>
 
 using namespace tessera;
 
-/// Everything about the plan as one object, with what was measured where files of a run are given.
-static rt::Result<Json> readPage(const Report &report, const rt::PlanDirectory &plans, const std::string &trace,
-                                 const std::string &log) {
-  Json measured = Json::object();
-  if (!trace.empty()) {
-    rt::Result<Json> read = readTrace(trace, plans.ranks.front().plan_id());
-    if (!read)
-      return read.status();
-    measured["trace"] = std::move(*read);
-  }
-  if (!log.empty()) {
-    rt::Result<Json> read = readLog(log);
-    if (!read)
-      return read.status();
-    measured["log"] = std::move(*read);
-  }
-  return pageData(report.json, plans, measured);
+/// The page's data of the plan, and with another plan's name what differs between the two.
+static rt::Result<Json> readPages(const Report &report, const rt::PlanDirectory &plans, const RunFiles &files,
+                                  const std::string &other) {
+  rt::Result<Json> page = readPage(report, plans, files);
+  if (!page || other.empty())
+    return page;
+  rt::Result<rt::PlanDirectory> otherPlans = rt::readPlanDirectory(other);
+  if (!otherPlans)
+    return otherPlans.status();
+  rt::Result<Report> otherReport = readReport(other + "/report.json");
+  if (!otherReport)
+    return otherReport.status();
+  rt::Result<Json> second = readPage(*otherReport, *otherPlans, {});
+  if (!second)
+    return second;
+  rt::Result<Json> compared = comparePages(*page, plans.path, *second, otherPlans->path);
+  if (!compared)
+    return compared;
+  (*page)["compare"] = std::move(*compared);
+  return page;
 }
 
 int main(int argc, char **argv) {
-  std::string plan, explain, svg, html, trace, log;
+  std::string plan, other, explain, svg, html;
+  RunFiles measured;
   bool json = false, all = false, parameters = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
   app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
+  app.add_option("OTHER", other, "Another plan of the model: show what differs, and what it costs");
   auto *asJson = app.add_flag("--json", json, "Print everything as JSON");
   app.add_option("--explain", explain, "Everything about one operator and its gradients")
       ->type_name("OP")
@@ -66,9 +73,9 @@ int main(int argc, char **argv) {
       ->excludes(everything)
       ->excludes("--explain")
       ->excludes("--svg");
-  app.add_option("--trace", trace, "With --html or --json: what tessera-run --trace measured of this plan")
+  app.add_option("--trace", measured.trace, "With --html or --json: what tessera-run --trace measured of this plan")
       ->type_name("FILE");
-  app.add_option("--log", log, "With --html or --json: the log of tessera-run --log")->type_name("FILE");
+  app.add_option("--log", measured.log, "With --html or --json: the log of tessera-run --log")->type_name("FILE");
   app.add_flag("--parameters", parameters,
                "List the model's tensors: what is trained, what is state and what constant, "
                "each with the reason")
@@ -79,7 +86,7 @@ int main(int argc, char **argv) {
       ->excludes("--html");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --html page.html --trace trace.json\n  "
-             "tessera-dump plan --json | python3 -m json.tool");
+             "tessera-dump plan --json | python3 -m json.tool\n  tessera-dump plan other --html compared.html");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   rt::endOnInterrupt("tessera-dump");
@@ -89,17 +96,22 @@ int main(int argc, char **argv) {
     return 1;
   };
   rt::CommandFiles files;
-  for (const std::string &file : rt::planFiles(plan))
-    files.reads(file);
-  for (const std::string &file : {trace, log})
+  for (const std::string &folder : {plan, other})
+    for (const std::string &file : rt::planFiles(folder))
+      files.reads(file);
+  for (const std::string &file : {measured.trace, measured.log})
     files.reads(file);
   files.writes("--svg", svg);
   files.writes("--html", html);
   if (rt::Status status = files.check(); !status)
     return fail(status.message());
   const bool page = json || !html.empty();
-  if (!page && !(trace.empty() && log.empty())) {
+  if (!page && !(measured.trace.empty() && measured.log.empty())) {
     rt::printError("tessera-dump: error: --trace and --log need --html or --json");
+    return 2;
+  }
+  if (!other.empty() && (all || parameters || !explain.empty() || !svg.empty())) {
+    rt::printError("tessera-dump: error: two plans are compared as text, with --html or with --json");
     return 2;
   }
   rt::Result<rt::PlanDirectory> plans = rt::readPlanDirectory(plan);
@@ -114,15 +126,15 @@ int main(int argc, char **argv) {
     return written ? 0 : fail(written.message());
   }
   std::string text;
-  if (page) {
-    rt::Result<Json> data = readPage(*report, *plans, trace, log);
+  if (page || !other.empty()) {
+    rt::Result<Json> data = readPages(*report, *plans, measured, other);
     if (!data)
       return fail(data.status().message());
-    if (!json) {
+    if (!html.empty()) {
       const rt::Status written = rt::writeFile(html, toHtml(*data));
       return written ? 0 : fail(written.message());
     }
-    text = toJson(facts, *report, std::move(*data));
+    text = json ? toJson(facts, *report, std::move(*data)) : compareText((*data)["compare"]);
   } else if (!explain.empty()) {
     rt::Result<std::string> explained = explainOperator(*report, explain);
     if (!explained)

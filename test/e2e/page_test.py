@@ -15,17 +15,17 @@ SECTIONS = ("head", "plan", "time", "memory", "traffic", "whatif", "training")
 
 
 class Context(Programs):
-    def compile(self, model="lenet_train.onnx", *options, mesh="data=2,model=2", mode="auto", batch=16):
+    def compile(self, model="lenet_train.onnx", *options, mesh="data=2,model=2", mode="auto", batch=16, out="plan", code=0):
         train = ["--train"] if "_train" in model else []
-        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={batch}",
-                 *train, *options, "-o", self.folder / "plan")
+        return self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={batch}",
+                        *train, *options, "-o", self.folder / out, code=code)
 
     def page(self, *options, code=0):
         return self.run(self.bin / "tessera-dump", self.folder / "plan", "--html", self.folder / "page.html", *options, code=code)
 
-    def data(self):
+    def data(self, name="page.html"):
         """What the page holds."""
-        text = (self.folder / "page.html").read_text()
+        text = (self.folder / name).read_text()
         return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
     def dump(self, *options):
@@ -130,6 +130,53 @@ def layers_that_repeat_are_folded(c):
 
 
 @case
+def two_plans_are_compared(c):
+    c.compile()
+    c.compile(mesh="data=4", mode="data", out="other")
+    page = c.folder / "page.html"
+    c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / "other", "--html", page)
+    compared, first = c.data()["compare"], c.dump()["page"]
+    second = json.loads(c.run(c.bin / "tessera-dump", c.folder / "other", "--json"))["page"]
+    expect(compared == c.dump(c.folder / "other")["page"]["compare"], "--json compares another way")
+    for plan, one in zip(compared["plans"], (first, second)):
+        expect(plan["head"]["predicted_ns"] == one["head"]["predicted_ns"] and plan["mesh"] == one["mesh"], plan)
+    times = [{n[0]: sum(n[3]) + sum(n[4]) for n in one["nodes"]} for one in (first, second)]
+    rows, nodes = compared["rows"], len(times[0])
+    expect(times[0].keys() == times[1].keys() and compared["num_only"] == [0, 0], compared["num_only"])
+    expect(abs(sum(r["more_ns"] for r in rows) - sum(times[1].values()) + sum(times[0].values())) < 1, "the rows are not the difference")
+    expect(sum(r["alike"] for r in rows) + compared["num_same"] == nodes, f"{compared['num_same']} of {nodes} are the same")
+    expect(sum(r["alike"] for r in rows if r["cut"]) == compared["num_cut"] > 0, compared["num_cut"])
+    expect([abs(r["more_ns"]) for r in rows] == sorted((abs(r["more_ns"]) for r in rows), reverse=True), "not the largest first")
+    strategies = [{n[0]: one["classes"][one["operators"][n[1]][1]]["strategy"] for n in one["nodes"]} for one in (first, second)]
+    for row in rows:
+        name = row["name"]
+        expect([p["strategy"] for p in row["plans"]] == [of[name] for of in strategies], f"{name}: {row['plans']}")
+        expect(first["nodes"][row["node"]][0] == name, f"{name} is not operator {row['node']}")
+    kinds = {(k, a): [x, y] for k, a, x, y in compared["collectives"]}
+    for p, one in enumerate((first, second)):
+        expect(all(kinds[k["kind"], k["axes"]][p] == [k["count"], k["bytes_sent"], k["cost_ns"]] for k in one["traffic"]["kinds"]), kinds)
+    expect([[k, a] for k, a, _ in compared["memory"]] == [list(x) for x in first["arena"]["at_peak"].items()], compared["memory"])
+    text = c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / "other")
+    expect("data=2,model=2" in text and rows[0]["name"] in text and f"{compared['num_cut']} operators are cut another way" in text, text)
+    # A plan is the same as itself; an operator that only one plan has is told.
+    c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / "plan", "--html", page)
+    expect(c.data()["compare"]["rows"] == [] and c.data()["compare"]["num_same"] == nodes, "a plan differs from itself")
+    path = c.folder / "other" / "report.json"
+    report = json.loads(path.read_text())
+    report["functions"][0]["operators"][0]["name"] = "/new"
+    path.write_text(json.dumps(report))
+    expect("1 only in " in c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / "other"), "an operator of one plan")
+    # Bad input is one line, and no file.
+    page.unlink()
+    c.compile("vgg11_cifar_eval.onnx", mesh="2", mode="data", out="vgg")
+    for other, needed in (("vgg", "has no operator of"), ("none", "none")):
+        text = c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / other, "--html", page, code=1)
+        expect(text.count("\n") == 1 and needed in text and not page.exists(), text)
+    for option in (("--all",), ("--parameters",), ("--explain", "x"), ("--svg", c.folder / "x.svg")):
+        c.run(c.bin / "tessera-dump", c.folder / "plan", c.folder / "other", *option, code=2)
+
+
+@case
 def bad_input_gives_one_error_and_no_file(c):
     def refused(*needed, options=()):
         text = c.page(*options, code=1)
@@ -183,6 +230,8 @@ def every_section_is_drawn(c):
                     expect(len(page.value(f"document.getElementById('{section}').innerText")) > 40, f"{model}: {section} is empty")
                 if not train:
                     expect(page.value("document.getElementById('title').textContent").startswith(hostile), "the name is not text")
+                shown = page.value("document.getElementById('compare').hidden")
+                expect(shown is True, "a comparison is shown with one plan")
             if train:
                 tables = page.value("document.getElementById('time').innerText")
                 expect("rank 3, measured" in tables, tables)

@@ -2,7 +2,6 @@
 
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
-#include "runtime/support/Nesting.h"
 #include "runtime/support/Printable.h"
 #include "tools/cli/ParameterTable.h"
 #include "tools/dump/ReportFields.h"
@@ -11,17 +10,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace tessera {
 
 namespace {
 
 constexpr size_t kRowsOnScreen = 30; // a network of more operators is folded
-constexpr std::streamoff kMaxReport = std::streamoff(256) << 20;
 
 std::string shape(const Json &dims) {
   std::string s = "[";
@@ -138,26 +134,6 @@ std::vector<Row> rowsOf(const Json &function, bool all, size_t &hidden) {
 }
 
 } // namespace
-
-rt::Result<Report> readReport(const std::string &path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file)
-    return rt::Status::error(path + ": cannot be read; was the plan made by tessera-compile?");
-  if (file.tellg() > kMaxReport)
-    return rt::Status::error(path + ": larger than 256 MiB");
-  file.seekg(0);
-  std::stringstream contents;
-  contents << file.rdbuf();
-  std::string bytes = contents.str();
-  if (rt::nestsDeeper(bytes, 64)) // real reports nest at most a dozen deep
-    return rt::Status::error(path + ": not a report (nested too deep)");
-  Report report;
-  report.json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
-  if (report.json.is_discarded() || !report.json.is_object() || !report.json.contains("functions") ||
-      !report.json["functions"].is_array())
-    return rt::Status::error(path + ": not a report of tessera-compile");
-  return report;
-}
 
 /// Extents in tessera-compile's form: "2x3x4".
 static std::string extents(const Json &dims) {

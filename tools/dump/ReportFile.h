@@ -1,24 +1,15 @@
-//===- ReportFile.h - the compiler's report, read and shown --------------------------------------===//
+//===- ReportFile.h - the compiler's report as text and JSON ---------------------------------------===//
 //
-// report.json may be damaged. Every field is read with a default, so that a damaged report gives odd output but no
-// crash. Only a file that is no report at all is an error.
+// The report may be damaged: see tools/page/ReadPage.h.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TOOLS_DUMP_REPORTFILE_H
 #define TESSERA_TOOLS_DUMP_REPORTFILE_H
 
-#include "runtime/support/Status.h"
 #include "tools/dump/PlanFacts.h"
-
-#include <nlohmann/json.hpp>
+#include "tools/page/ReadPage.h"
 
 namespace tessera {
-
-struct Report {
-  nlohmann::ordered_json json; // an object with a list "functions"
-};
-
-rt::Result<Report> readReport(const std::string &path);
 
 /// Mesh, mode, predicted times, and one line per operator: all operators with `all`, else the model's own.
 std::string toText(const Report &report, bool all);
@@ -27,7 +18,7 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
 /// The table of the model's tensors, and the compiler's warnings.
 std::string parameterText(const Report &report);
 /// Report, facts and what the page shows, in one object.
-std::string toJson(const PlanFacts &facts, const Report &report, nlohmann::ordered_json page);
+std::string toJson(const PlanFacts &facts, const Report &report, Json page);
 
 } // namespace tessera
 

@@ -61,7 +61,11 @@ function table(columns, rows) {
     el("tbody", {}, rows.map(row => el("tr", {}, row.map((content, i) => cell("td", i, content)))))));
 }
 
-const AXES = DATA.mesh ? DATA.mesh.split(",").map(axis => ({ name: axis.split("=")[0], size: Number(axis.split("=")[1]) || 1 })) : [];
+/// "data=2,model=4" as names and sizes.
+const parseMesh = text => text ? text.split(",").map(axis => ({ name: axis.split("=")[0], size: Number(axis.split("=")[1]) || 1 })) : [];
+const OWN_AXES = parseMesh(DATA.mesh);
+// Behind them those that only the other of two plans has: they have colours, too.
+const AXES = OWN_AXES.concat(DATA.compare ? parseMesh(DATA.compare.plans[1].mesh).filter(axis => !OWN_AXES.some(own => own.name === axis.name)) : []);
 const axisIndex = name => AXES.findIndex(axis => axis.name === name);
 const axisColour = name => axisIndex(name) < 0 ? "var(--rest)" : `var(--axis${axisIndex(name) % 6})`;
 

@@ -1,6 +1,6 @@
 // Draws all sections; one that fails says so and does not stop the others.
 const failures = [];
-for (const [id, render] of [["head", renderHead], ["plan", renderPlan], ["time", renderTime], ["memory", renderMemory],
+for (const [id, render] of [["head", renderHead], ["compare", renderCompare], ["plan", renderPlan], ["time", renderTime], ["memory", renderMemory],
   ["traffic", renderTraffic], ["whatif", renderWhatIf], ["training", renderTraining]]) {
   try {
     render();

@@ -5,8 +5,7 @@ function renderPlan() {
   section.append(el("h2", { id: "plan-title" }, "Plan"),
     el("p", {}, `${plural(total, "operator")} of the model` + (shown < total ? `, ${shown} of them drawn: of layers that repeat the first is drawn.` : ".") +
       " A cell is a dimension of an operator's result, coloured by the mesh axes that cut it; the number is what one rank holds. Orange lines between operators are data that one rank sends there, in the forward pass."),
-    el("div", { class: "legend" }, AXES.map(axis => el("span", {}, el("span", { class: "swatch", style: `background:${axisColour(axis.name)}` }), `cut by ${axis.name} (${axis.size})`)),
-      el("span", {}, el("span", { class: "swatch" }), "whole"), el("span", {}, el("span", { class: "swatch hatch" }), "a partial sum")));
+    axisLegend(OWN_AXES));
   const search = el("input", { type: "search", id: "search", placeholder: "Find an operator by name", "aria-label": "Find an operator by name", oninput: () => find(search.value) });
   section.append(el("div", { class: "search" }, search, el("span", { id: "count", class: "faint small", role: "status" })),
     el("ul", { id: "found" }));
@@ -22,6 +21,12 @@ function renderPlan() {
     const ns = sum(loose.map(i => operator(i).compute_ns + operator(i).communication_ns));
     rows.append(el("p", { class: "faint small" }, `${plural(loose.length, "operator")} belong to no operator of the model: ${time(ns)}.`));
   }
+}
+
+/// What the colours of the cells mean.
+function axisLegend(axes) {
+  return el("div", { class: "legend" }, axes.map(axis => el("span", {}, el("span", { class: "swatch", style: `background:${axisColour(axis.name)}` }), `cut by ${axis.name}` + (axes === OWN_AXES ? ` (${axis.size})` : ""))),
+    el("span", {}, el("span", { class: "swatch" }), "whole"), el("span", {}, el("span", { class: "swatch hatch" }), "a partial sum"));
 }
 
 const ROWS = new Map(); // by node: its row, once it is drawn
