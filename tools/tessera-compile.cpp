@@ -14,6 +14,7 @@
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/cli/ParameterTable.h"
+#include "tools/page/ReadPage.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -30,7 +31,7 @@ namespace {
 struct CommandLine {
   CompileOptions compile;
   std::vector<std::string> dims, inits;
-  std::string whatIf, exportWeights;
+  std::string whatIf, exportWeights, html;
   bool quiet = false, searchOnly = false, listParameters = false;
 };
 
@@ -40,6 +41,11 @@ void declare(CLI::App &app, CommandLine &c) {
   compiler::BuildTrainingPassOptions &t = o.training;
   app.add_option("MODEL", o.model, "ONNX model file")->required();
   auto *output = app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
+  app.add_option("--html", c.html,
+                 "Also write a page to look at: costs, layers, time, memory, communication; one file, as of "
+                 "tessera-dump --html")
+      ->needs(output)
+      ->type_name("FILE");
   app.add_option("--what-if", c.whatIf,
                  "Write nothing; print step time, efficiency and memory on clusters of so many "
                  "machines of the "
@@ -290,6 +296,7 @@ rt::Status checkFiles(const CommandLine &c) {
   files.writes("--save-strategies", o.saveStrategies);
   files.writes("--dump-strategy-graph", o.assign.dumpGraph);
   files.replaces("-o", o.output);
+  files.writes("--html", c.html);
   return files.check();
 }
 
@@ -370,6 +377,11 @@ int main(int argc, char **argv) {
     recipe = std::async(std::launch::async | std::launch::deferred, recipeText, recipeOf(app, c));
     c.compile.recipe = [&recipe] { return recipe.get(); };
   }
+  if (!c.html.empty())
+    c.compile.finish = [&c](const std::string &folder) {
+      const rt::Status written = writePage(folder, {}, c.html);
+      return written ? llvm::Error::success() : llvm::createStringError("--html " + written.message());
+    };
   llvm::Expected<CompileResult> result = c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());

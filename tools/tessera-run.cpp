@@ -22,6 +22,7 @@
 #include "tools/BackendName.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
+#include "tools/page/RunPage.h"
 
 #include <charconv>
 #include <cstdio>
@@ -49,7 +50,7 @@ CLI::Validator atLeast(int64_t least) {
 }
 
 struct CommandLine {
-  std::string plan, device = "cpu", log, tensorboard, every, trace, numerics;
+  std::string plan, device = "cpu", log, tensorboard, every, trace, numerics, html;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
@@ -169,6 +170,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--trace-file", r.traceFile, "The file of --trace (default trace.json)")
       ->type_name("FILE")
       ->needs(trace);
+  app.add_option("--html", c.html,
+                 "Write a page to look at: the plan, and what this training measured beside what was predicted; one "
+                 "file, as of tessera-dump --html. Traces the third step unless --trace names others")
+      ->type_name("FILE");
   app.add_flag("--profile", r.profile, "Show which steps took the time");
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
@@ -242,6 +247,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
     if (r.traceFile.empty())
       r.traceFile = "trace.json";
   }
+  if (!c.html.empty() && r.mode != RunMode::Train)
+    return Status::error("--html is for training; tessera-dump --html shows a plan");
   if (c.shuffle >= 0)
     r.shuffle = c.shuffle != 0;
   if (c.augment >= 0)
@@ -312,6 +319,7 @@ Status checkFiles(const CommandLine &c, const std::string &plan) {
   files.streams("--log", c.log);
   files.writes("--save-weights", r.saveWeights);
   files.writes("--trace-file", r.traceFile);
+  files.writes("--html", c.html);
   return files.check();
 }
 
@@ -382,15 +390,21 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   const int rank = process ? (*world)->rank() : -1;
   // Under mpirun a process sees a terminal even if mpirun's output goes to a file.
   Console console(rank <= 0 && !c.quiet ? stdout : nullptr, /*plain=*/process);
+  tessera::RunPage page(c.html, {c.run.traceFile, c.log});
+  c.run.traceFile = page.trace();
   auto body = [&](World &world) -> Status {
     // This is checked after the ranks have started, since a failure must stop the others too.
     if (process && world.rank() == 0)
       TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path));
-    if (world.rank() == 0 && !c.log.empty())
-      TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
+    if (world.rank() == 0)
+      TESSERA_RETURN_IF_ERROR(page.begin(plan->path));
+    if (world.rank() == 0 && !page.log().empty())
+      TESSERA_RETURN_IF_ERROR(console.openLog(page.log(), /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
     if (world.rank() == 0 && !c.tensorboard.empty())
       TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
     Status status = runPlan(*plan, c.run, world, console, result);
+    if (status && world.rank() == 0)
+      status = page.write(plan->path);
     if (!status && context->supervised && !world.aborted().empty())
       c.exitCode = kExitOther; // tells the supervisor that this rank is not the one at fault
     else if (!status)

@@ -120,6 +120,9 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
     return e;
   if (llvm::Error e = writeTexts(run, result, fitted->strategies, output))
     return e;
+  if (options.finish)
+    if (llvm::Error e = options.finish(output.path()))
+      return e;
   if (llvm::Error e = output.commit())
     return e;
   run.finished("emit");

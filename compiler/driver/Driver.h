@@ -62,6 +62,8 @@ struct CompileOptions {
   std::string saveStrategies, dumpPhases; // names of a file and of a directory
   /// Returns the text of compile.json (runtime/plan/Recipe.h), and is called last. Empty: there is no such file.
   std::function<std::string()> recipe;
+  /// Called with the folder of the complete output before the output gets its name. An error leaves nothing behind.
+  std::function<llvm::Error(const std::string &folder)> finish;
 };
 
 struct CompileResult {

@@ -51,14 +51,14 @@ struct RunOptions {
   bool shareDevices = false; // several ranks on one device, collectives through the host
   bool tf32 = false;         // DeviceOptions
   bool graphs = true;
-  int threads = 1;      // per rank
-  bool widen = false;   // F32 becomes F64
-  bool profile = false; // print where the time goes
-  StepRange trace;      // training steps that are written to `traceFile`
-  std::string traceFile;
-  std::string weights;            // instead of the plan's weight file
-  std::string weightsMap;         // a file with the names that `weights` has for the plan's
-  std::string checkpointDir;      // checkpoints as the next three say, and at the end
+  int threads = 1;           // per rank
+  bool widen = false;        // F32 becomes F64
+  bool profile = false;      // print where the time goes
+  StepRange trace;           // training steps that are written to `traceFile`; none: the run's third step, or its last
+  std::string traceFile;     // empty: nothing is traced
+  std::string weights;       // instead of the plan's weight file
+  std::string weightsMap;    // a file with the names that `weights` has for the plan's
+  std::string checkpointDir; // checkpoints as the next three say, and at the end
   int64_t checkpointEvery = 0;    // every so many steps; 0: after each epoch,
   double checkpointSeconds = 0;   // or when so much time has passed
   int64_t keep = 3;               // of the checkpoints in the folder, the last ones; 0: all

@@ -15,6 +15,9 @@
 namespace tessera::rt {
 namespace {
 
+/// The step of a run that is traced if no other is asked for. The first steps are slower than those that follow.
+constexpr int64_t kTracedStep = 3;
+
 /// The facts that ranks exchange and agree on after a step.
 struct Agreement {
   int interrupted = 0; // by this signal
@@ -122,7 +125,7 @@ Status train(Session &s) {
     return s.lasting(Status::error("the plan has no program 'train': compile with --train, or run with --infer"));
   std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
   DataOptions dataOptions = s.dataOptions(true);
-  if (s.options.trace.first > 0) {
+  if (!s.options.traceFile.empty()) {
     trace.emplace(s.executor, s.options.trace, s.options.traceFile);
     dataOptions.produced = trace->producer();
   }
@@ -144,6 +147,8 @@ Status train(Session &s) {
   RunCheckpoints checkpoints(s, feed->source());
   TESSERA_RETURN_IF_ERROR(s.lasting(checkpoints.check()));
   TESSERA_RETURN_IF_ERROR(s.lasting(checkTrace(s, first, place.last)));
+  if (const int64_t step = std::min(first + kTracedStep, place.last); trace && s.options.trace.first == 0)
+    trace->trace({step, step});
   if (s.leader() && !s.options.saveWeights.empty())
     TESSERA_RETURN_IF_ERROR(s.lasting(checkWritable(s.options.saveWeights)));
   Recovery recovery(s, checkpoints);

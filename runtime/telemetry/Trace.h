@@ -45,6 +45,8 @@ public:
   Trace(Executor &executor, StepRange range, std::string file);
   ~Trace();
 
+  /// Replaces the range. Called before the first begin().
+  void trace(StepRange range) { range_ = range; }
   void begin(int64_t step);
   /// Names what the rank does from now on. `what` is a string literal.
   void phase(const char *what);
@@ -74,7 +76,7 @@ private:
   std::string stepText(const Event &event) const;
 
   Executor &executor_;
-  const StepRange range_;
+  StepRange range_;
   const std::string file_;
   int64_t step_ = 0; // that is being recorded; 0: none
   Time stepBegin_, phaseBegin_;

@@ -177,6 +177,39 @@ def two_plans_are_compared(c):
 
 
 @case
+def a_run_writes_the_page(c):
+    c.compile()
+    c.page()
+    run = [c.bin / "tessera-run", c.folder / "plan", "--data", "synthetic", "--quiet", "--html", c.folder / "run.html", "--steps"]
+    for steps, traced, options in ((5, 3, ()), (2, 2, ("--processes",)), (4, 4, ("--trace", "steps=4", "--trace-file", c.folder / "t.json"))):
+        c.run(*run, steps, *options)
+        data = c.data("run.html")
+        expect(data["trace"]["step"] == traced and len(data["trace"]["ranks"]) == 4, data["trace"]["step"])
+        expect(data["log"]["train"]["step"] == list(range(1, steps + 1)), data["log"])
+        expect(data | {"trace": None, "log": None} == c.data(), "the plan's part is not that of tessera-dump")
+        left = {f.name for f in c.folder.iterdir()}
+        expect(left == {"plan", "page.html", "run.html"} | ({"t.json"} if "--trace" in options else set()), left)
+    # Failures come before the work, in one line; what was there stays.
+    before = (c.folder / "run.html").read_bytes()
+    text = c.run(*run[:-2], c.folder / "no" / "run.html", "--steps", 2, code=1)
+    expect("--html" in text and text.count("\n") == 1, text)
+    c.run(*run, 2, "--eval", code=2)
+    (c.folder / "plan" / "report.json").write_text("{")
+    text = c.run(*run, 2, code=1)
+    expect("report.json" in text and (c.folder / "run.html").read_bytes() == before, text)
+
+
+@case
+def compiling_writes_the_page(c):
+    c.compile("lenet_train.onnx", "--html", c.folder / "compiled.html")
+    c.page()
+    expect(c.data("compiled.html") == c.data(), "tessera-compile --html is another page than tessera-dump --html")
+    text = c.compile("mlp_train.onnx", "--html", c.folder / "no" / "page.html", out="mlp", code=1)
+    expect("--html" in text and not (c.folder / "mlp").exists(), text)
+    c.compile("mlp_train.onnx", "--html", c.folder / "mlp", out="mlp", code=1)
+
+
+@case
 def bad_input_gives_one_error_and_no_file(c):
     def refused(*needed, options=()):
         text = c.page(*options, code=1)
