@@ -47,12 +47,11 @@ void declare(CLI::App &app, CommandLine &c) {
       ->needs(output)
       ->type_name("FILE");
   app.add_option("--what-if", c.whatIf,
-                 "Write nothing; print step time, efficiency and memory on clusters of so many "
-                 "machines of the "
+                 "Print step time, efficiency and memory on clusters of so many machines of the "
                  "topology's kind, --mesh on each: nodes=1,2,4,8. The batch stays the same (strong scaling), or "
                  "a --dim that is given for one machine grows with their number (weak scaling): "
-                 "nodes=1,2,4,8,grow=batch")
-      ->excludes(output)
+                 "nodes=1,2,4,8,grow=batch. Without -o nothing is written; with it the report and --html have the "
+                 "table, too")
       ->type_name("nodes=N,...");
   app.add_flag("--search-only", c.searchOnly,
                "Write nothing; choose strategies and print what the search found and how long it took")
@@ -312,7 +311,7 @@ llvm::Error complete(CommandLine &c, WhatIf &whatIf) {
       return e;
   if (llvm::Error e = checkOptions(c.compile, c.searchOnly ? "--search-only" : !c.whatIf.empty() ? "--what-if" : ""))
     return e;
-  if (!c.exportWeights.empty() || c.listParameters || !c.whatIf.empty())
+  if (!c.exportWeights.empty() || c.listParameters || (!c.whatIf.empty() && c.compile.output.empty()))
     return llvm::Error::success();
   if (!c.compile.train && !c.compile.import.freeze.empty())
     return llvm::createStringError("--freeze is for a training step: add --train, or --list-parameters to see it");
@@ -364,7 +363,7 @@ int main(int argc, char **argv) {
     std::puts(rt::printable(line).c_str());
     std::fflush(stdout);
   };
-  if (!c.whatIf.empty()) {
+  if (!c.whatIf.empty() && c.compile.output.empty()) {
     auto clusters = predictClusters(c.compile, whatIf, progress);
     if (!clusters)
       return fail(clusters.takeError());
@@ -377,6 +376,8 @@ int main(int argc, char **argv) {
     recipe = std::async(std::launch::async | std::launch::deferred, recipeText, recipeOf(app, c));
     c.compile.recipe = [&recipe] { return recipe.get(); };
   }
+  if (!c.whatIf.empty())
+    c.compile.whatIf = whatIf;
   if (!c.html.empty())
     c.compile.finish = [&c](const std::string &folder) {
       const rt::Status written = writePage(folder, {}, c.html);
@@ -389,6 +390,8 @@ int main(int argc, char **argv) {
     std::fputs(summary(c.compile, *result).c_str(), stdout);
     if (c.compile.train)
       std::printf("parameters   %s\n", parameterCounts(rowsOf(result->roles)).c_str());
+    if (c.compile.whatIf)
+      std::printf("\n%s", table(*c.compile.whatIf, result->clusters).c_str());
   }
   return 0;
 }

@@ -116,6 +116,9 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   if (!run.hybrid)
     if (llvm::Error e = sequentialProgram(run, *model->module).moveInto(whole))
       return e;
+  if (options.whatIf)
+    if (llvm::Error e = predictClusters(options, *options.whatIf, progress).moveInto(result.clusters))
+      return e;
   if (llvm::Error e = emit(run, *fitted->local, whole ? *whole : ModuleOp(), model->weights, output))
     return e;
   if (llvm::Error e = writeTexts(run, result, fitted->strategies, output))

@@ -32,10 +32,34 @@
 #include "strategies/modes/Passes.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tessera {
+
+/// Which clusters are asked about.
+struct WhatIf {
+  std::vector<int64_t> nodes; // machines of the topology's kind
+  /// A symbolic dimension in ImportOptions::dims that is given for one machine and multiplied by their number (weak
+  /// scaling). Empty: the program is the same on every cluster (strong scaling).
+  std::string grows;
+};
+
+/// The prediction for a cluster of `nodes` machines of the topology's kind. The mesh gets the axis "node" before its
+/// other axes.
+struct ClusterPrediction {
+  int64_t nodes = 1, ranks = 1;
+  std::string mesh, error; // error: why there is no prediction; empty if there is one
+  strategies::Cost predicted = 0, communication = 0;
+  int64_t memory = 0; // bytes of one rank's arena
+  std::string recompute = "none";
+  bool fits = false;
+};
+
+/// The speed per rank of a cluster relative to that of the first; nothing where one of them has no prediction.
+std::optional<double> efficiency(const WhatIf &whatIf, const ClusterPrediction &first,
+                                 const ClusterPrediction &cluster);
 
 /// The options of tessera-compile. Options that a user writes as text are text here. Those of passes are described in
 /// Passes.td of strategies/modes and compiler/training.
@@ -62,6 +86,8 @@ struct CompileOptions {
   std::string saveStrategies, dumpPhases; // names of a file and of a directory
   /// Returns the text of compile.json (runtime/plan/Recipe.h), and is called last. Empty: there is no such file.
   std::function<std::string()> recipe;
+  /// Predicts these clusters as well (CompileResult::clusters), and writes them into the report.
+  std::optional<WhatIf> whatIf;
   /// Called with the folder of the complete output before the output gets its name. An error leaves nothing behind.
   std::function<llvm::Error(const std::string &folder)> finish;
 };
@@ -73,8 +99,9 @@ struct CompileResult {
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // none, cheap, full or full:0,2
-  size_t numOperators = 0;        // of the first function
+  std::string recompute = "none";          // none, cheap, full or full:0,2
+  size_t numOperators = 0;                 // of the first function
+  std::vector<ClusterPrediction> clusters; // of CompileOptions::whatIf
 };
 
 /// Is called with one line per phase, and with one per warning, which begins with "warning: ".
@@ -92,25 +119,6 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
 
 /// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena.
 llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
-
-/// Which clusters are asked about.
-struct WhatIf {
-  std::vector<int64_t> nodes; // machines of the topology's kind
-  /// A symbolic dimension in ImportOptions::dims that is given for one machine and multiplied by their number (weak
-  /// scaling). Empty: the program is the same on every cluster (strong scaling).
-  std::string grows;
-};
-
-/// The prediction for a cluster of `nodes` machines of the topology's kind. The mesh gets the axis "node" before its
-/// other axes.
-struct ClusterPrediction {
-  int64_t nodes = 1, ranks = 1;
-  std::string mesh, error; // error: why there is no prediction; empty if there is one
-  strategies::Cost predicted = 0, communication = 0;
-  int64_t memory = 0; // bytes of one rank's arena
-  std::string recompute = "none";
-  bool fits = false;
-};
 
 /// Predicts the time of the training step (or of inference) on each cluster. Writes nothing.
 llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options, const WhatIf &whatIf,

@@ -38,6 +38,26 @@ static Json toJson(const compiler::TensorRole &role, bool train) {
           {"guess", role.guess}};
 }
 
+static Json toJson(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters) {
+  Json rows = Json::array();
+  for (const ClusterPrediction &c : clusters) {
+    Json row = {{"nodes", c.nodes}, {"ranks", c.ranks}, {"mesh", c.mesh}};
+    if (!c.error.empty()) {
+      row["error"] = c.error;
+    } else {
+      row.update(Json{{"predicted_ns", c.predicted},
+                      {"communication_ns", c.communication},
+                      {"memory_bytes", c.memory},
+                      {"fits", c.fits},
+                      {"recompute", c.recompute}});
+      if (std::optional<double> share = efficiency(whatIf, clusters.front(), c))
+        row["efficiency"] = *share;
+    }
+    rows.push_back(std::move(row));
+  }
+  return {{"grows", whatIf.grows}, {"clusters", std::move(rows)}};
+}
+
 std::string reportText(const CompileOptions &options, const CompileResult &result, const compiler::EmitOptions &emit) {
   Json report = strategies::toJson(result.report);
   report["model"] = emit.model;
@@ -49,6 +69,8 @@ std::string reportText(const CompileOptions &options, const CompileResult &resul
   report["memory"] = toJson(result.memory);
   for (const compiler::TensorRole &role : result.roles)
     report["parameters"].push_back(toJson(role, options.train));
+  if (options.whatIf)
+    report["what_if"] = toJson(*options.whatIf, result.clusters);
   if (!result.warnings.empty())
     report["warnings"] = result.warnings;
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

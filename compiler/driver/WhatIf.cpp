@@ -118,6 +118,14 @@ llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOpti
   return list;
 }
 
+std::optional<double> efficiency(const WhatIf &whatIf, const ClusterPrediction &first,
+                                 const ClusterPrediction &cluster) {
+  if (!first.error.empty() || !cluster.error.empty() || cluster.predicted <= 0)
+    return std::nullopt;
+  const double scale = whatIf.grows.empty() ? double(first.nodes) / double(cluster.nodes) : 1;
+  return scale * double(first.predicted) / double(cluster.predicted);
+}
+
 std::string table(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters) {
   const bool weak = !whatIf.grows.empty();
   std::string out = weak ? rt::printable(whatIf.grows) + " grows with the machines (weak scaling)\n"
@@ -128,15 +136,11 @@ std::string table(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> cluste
       out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, rt::printable(c.error));
       continue;
     }
-    const ClusterPrediction &first = clusters.front();
     auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
-    const double scale = weak ? 1 : double(first.nodes) / double(c.nodes);
-    std::string efficiency =
-        first.error.empty() && c.predicted > 0
-            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()
-            : "-";
+    const std::optional<double> share = efficiency(whatIf, clusters.front(), c);
     out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.ranks, ms(c.predicted),
-                         ms(c.communication), efficiency, bytesText(c.memory),
+                         ms(c.communication), share ? llvm::formatv("{0:F1} %", 100 * *share).str() : "-",
+                         bytesText(c.memory),
                          c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
   }
   return out;

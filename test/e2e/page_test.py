@@ -210,6 +210,20 @@ def compiling_writes_the_page(c):
 
 
 @case
+def machines_are_a_table(c):
+    text = c.compile("lenet_train.onnx", "--what-if", "nodes=1,2,4", "--html", c.folder / "page.html", mode="data")
+    asked = c.data()["what_if"]
+    expect([x["nodes"] for x in asked["clusters"]] == [1, 2, 4] and asked["grows"] == "", asked)
+    head, (one, *more) = c.data()["head"], asked["clusters"]
+    expect(one["predicted_ns"] == head["predicted_ns"] and one["memory_bytes"] == head["arena_bytes"] and one["efficiency"] == 1, one)
+    for x in more:
+        expect(abs(x["efficiency"] - one["predicted_ns"] / x["predicted_ns"] / x["nodes"]) < 1e-9 and x["fits"], x)
+        expect(f"{x['predicted_ns'] / 1e6:.3f} ms" in text, text)
+    expect(c.dump()["what_if"] == asked, "the report has another table")
+    c.compile("lenet_train.onnx", "--what-if", "nodes=2", mesh="node=2", code=1)
+
+
+@case
 def bad_input_gives_one_error_and_no_file(c):
     def refused(*needed, options=()):
         text = c.page(*options, code=1)
@@ -269,6 +283,24 @@ def every_section_is_drawn(c):
                 tables = page.value("document.getElementById('time').innerText")
                 expect("rank 3, measured" in tables, tables)
                 expect(page.value("document.querySelectorAll('#training figure').length") >= 4, "charts are missing")
+
+
+@in_browser
+def two_plans_and_machines_are_drawn(c):
+    c.compile("resnet18_cifar_train.onnx", "--what-if", "nodes=1,2", batch=32)
+    c.compile("resnet18_cifar_train.onnx", mesh="all=4", mode="data", batch=32, out="other")
+    c.page(c.folder / "other")
+    with browser.Browser() as chrome:
+        for dark in (False, True):
+            page = chrome.open(c.folder / "page.html", dark)
+            expect(page.value("document.documentElement.dataset.drawn") == "all" and not page.problems, page.problems)
+            shown = page.value("document.getElementById('compare').innerText")
+            expect("cut by all" in shown and "cut by model" in shown and c.data()["compare"]["rows"][0]["name"] in shown, shown)
+            page.value("document.querySelector('#compare button').click()")
+            detail = page.value("document.getElementById('detail').innerText")
+            expect(detail.startswith(c.data()["compare"]["rows"][0]["name"]), detail)
+            shown = page.value("document.getElementById('whatif').innerText")
+            expect("node=2,data=2,model=2" in shown and "strong scaling" in shown, shown)
 
 
 @in_browser

@@ -113,6 +113,7 @@ Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &me
   page["arena"] = arenaJson(plans.ranks.front());
   page["traffic"] = trafficJson(function, plans);
   page["meshes"] = list(report, "meshes");
+  page["what_if"] = report.contains("what_if") ? report["what_if"] : Json();
   page["warnings"] = list(report, "warnings");
   for (const char *part : {"trace", "log"})
     page[part] = measured.contains(part) ? measured[part] : Json();
