@@ -3,11 +3,13 @@
 //   tessera-run plan/ --data cifar10:DIR --epochs 10            # ranks are threads of this process
 //   mpirun -n 4 tessera-run plan/ --data synthetic --steps 100  # ranks are processes
 //   tessera-run plan/ --processes --restarts 3 --checkpoint-dir run ...   # the same without MPI, and watched over
+//   tessera-run plan/ --check                                             # what a run needs, and what is wrong
 //
 // Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
 // failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 or 143 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
+#include "runtime/check/Check.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/launch/Elastic.h"
@@ -29,6 +31,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <sstream>
 #include <system_error>
 
 using namespace tessera::rt;
@@ -51,7 +54,7 @@ CLI::Validator atLeast(int64_t least) {
 
 struct CommandLine {
   std::string plan, device = "cpu", log, tensorboard, every, trace, numerics, html;
-  bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
+  bool eval = false, infer = false, verify = false, check = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
   LaunchOptions launch;
@@ -74,6 +77,9 @@ void declare(CLI::App &app, CommandLine &c) {
   mode->add_flag("--verify", c.verify,
                  "Run the unpartitioned program on the reference backend beside the plan and "
                  "compare losses, outputs and updated parameters");
+  mode->add_flag("--check", c.check,
+                 "Run nothing; tell whether hosts and ranks reach each other, how fast, and what they have: memory, "
+                 "disk for --checkpoint-dir, devices, clocks, versions; exit code 1 if something is wrong");
   mode->require_option(0, 1);
 
   auto *steps =
@@ -202,7 +208,9 @@ Status complete(CommandLine &c, const CLI::App &app) {
   r.mode = c.eval ? RunMode::Evaluate : c.infer ? RunMode::Infer : c.verify ? RunMode::Verify : RunMode::Train;
   if (c.infer && r.output.empty())
     return Status::error("--infer needs --output DIR");
-  if (r.data.empty())
+  if (c.check && (c.launch.restarts > 0 || c.launch.elastic || !(c.html + c.trace).empty()))
+    return Status::error("--check runs nothing: --restarts, --elastic, --html and --trace have no meaning with it");
+  if (r.data.empty() && !c.check)
     return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
                          "tokens:FILE or synthetic");
   if (!r.weightsMap.empty() && r.weights.empty())
@@ -323,6 +331,33 @@ Status checkFiles(const CommandLine &c, const std::string &plan) {
   return files.check();
 }
 
+/// Checks what a run needs. Rank 0 tells it, and its error is the first of what is wrong.
+Status check(const CommandLine &c, const PlanDirectory &plan, World &world, Console &console) {
+  CheckOptions options;
+  options.checkpointDir = c.run.checkpointDir;
+  options.devices = runsOnDevice(c.run.backend);
+  options.shareDevices = c.run.shareDevices;
+  options.threads = c.run.transport == "threads";
+  options.localRank = c.run.localRank >= 0 ? c.run.localRank : world.rank();
+  Result<CheckReport> report = checkRanks(plan, options, world);
+  if (!report)
+    return report.status();
+  if (world.rank() != 0)
+    return Status();
+  std::istringstream table(checkTable(*report));
+  for (std::string line; std::getline(table, line);)
+    console.line(line);
+  const std::vector<std::string> faults = checkFaults(*report);
+  console.line("");
+  for (const std::string &fault : faults)
+    console.line("WRONG: " + fault);
+  console.line("checked in " + durationText(report->seconds) + (faults.empty() ? ": nothing is wrong" : ""));
+  if (faults.empty())
+    return Status();
+  return Status::error("--check: " + faults.front() +
+                       (faults.size() > 1 ? "; and " + std::to_string(faults.size() - 1) + " more" : ""));
+}
+
 Status run(CommandLine &c, char **argv, RunResult &result) {
   // An elastic supervisor may have compiled another plan for the ranks that are left.
   const char *recompiled = std::getenv("TESSERA_ATTEMPT") ? std::getenv("TESSERA_PLAN") : nullptr;
@@ -393,6 +428,12 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   tessera::RunPage page(c.html, {c.run.traceFile, c.log});
   c.run.traceFile = page.trace();
   auto body = [&](World &world) -> Status {
+    if (c.check) {
+      Status status = check(c, *plan, world, console);
+      if (!status)
+        tellSupervisor(status.message());
+      return status;
+    }
     // This is checked after the ranks have started, since a failure must stop the others too.
     if (process && world.rank() == 0)
       TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path));

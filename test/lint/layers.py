@@ -83,6 +83,8 @@ LAYERS = [
     Layer("runtime/telemetry", PLAN + ["runtime/executor", "runtime/backend", "runtime/comm", "runtime/data/DataSource.h"],
           "what a run shows, logs and traces; slow and hanging ranks", "Progress.h, Trace.h, Monitor.h"),
     Layer("runtime/launch", PLAN + ["runtime/comm"], "ranks and machines: threads, processes, supervisors, restarts", "LaunchContext.h"),
+    Layer("runtime/check", PLAN + ["runtime/comm", "runtime/device"],
+          "what a run needs, before its first step: links, memory, disks, devices; the table and what is wrong", "Check.h"),
     Layer("runtime/session", ["runtime"], "training, evaluating, inferring, verifying: the library behind tessera-run", "Session.h"),
     Layer("tools", ["dialects", "strategies", "compiler", "runtime"], "the programs' command lines", "tessera-compile.cpp"),
 ]

@@ -1,0 +1,43 @@
+//===- Links.h - how long messages take between two ranks --------------------------------------------===//
+//
+// Ranks meet in rounds, as teams of a tournament do: in every round each rank has one partner, and after the last one
+// it has met all others.
+//
+//   4 ranks: 0-3 1-2 | 2-3 0-1 | 1-3 0-2         tournamentPartner(rank, round, 4)
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_CHECK_LINKS_H
+#define TESSERA_RUNTIME_CHECK_LINKS_H
+
+#include "runtime/comm/Communicator.h"
+
+#include <vector>
+
+namespace tessera::rt {
+
+/// How many rounds there are.
+int tournamentRounds(int players);
+/// Whom a player meets in a round; -1: nobody.
+int tournamentPartner(int player, int round, int players);
+
+struct Latencies {
+  std::vector<double> seconds;    // by rank, one way; 0: this rank
+  std::vector<double> clockAhead; // by rank: how far its clock is ahead of this rank's, seconds
+};
+
+/// Called by all ranks: every two of them exchange short messages.
+Result<Latencies> measureLatencies(Communicator &everyone);
+
+/// Called by all ranks: rank `from` sends rank `to` long messages. Bytes per second at `from`, 0 at all others.
+Result<double> measureDirection(Communicator &everyone, int from, int to);
+
+/// Called by all ranks. Ranks `players` send each other long messages, one direction after the other. The result is of
+/// this rank as a sender, by player, in bytes per second; 0: not measured.
+Result<std::vector<double>> measureBandwidths(Communicator &everyone, const std::vector<int> &players);
+
+/// The shortest of some all-reduces of so many bytes, in seconds. Called by all members of the group.
+Result<double> measureAllReduce(Communicator &group, size_t bytes);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""`tessera-run --check`: what is told before a run, and what is wrong is named; a slow link between hosts is found.
+
+usage: check_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from cases import case, main
+from launching import Launching, expect, rank_environment
+
+
+class Hosts:
+    """Hosts a, b, c, ... as network namespaces with names of their own, and a cable of 200 Mbit/s between each two.
+
+    with Hosts(4) as hosts:              # raises Skipped without root
+        hosts.slow("b", "c", "10mbit")   # one direction
+        c.start(command, environment, prefix=hosts.on("a"))
+    """
+
+    class Skipped(Exception):
+        pass
+
+    def __init__(self, count):
+        self.letters = "abcdefgh"[:count]
+
+    def __enter__(self):
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+            raise self.Skipped("only root makes network namespaces, with ip and tc")
+        try:
+            for letter in self.letters:
+                self.run("ip", "netns", "add", self.name(letter))
+                self.run("ip", "-n", self.name(letter), "link", "set", "lo", "up")
+                self.run("ip", "-n", self.name(letter), "address", "add", f"{self.address(letter)}/32", "dev", "lo")
+            for x, y in itertools.combinations(self.letters, 2):
+                self.run("ip", "-n", self.name(x), "link", "add", f"to-{y}", "type", "veth", "peer", "name", f"to-{x}", "netns", self.name(y))
+                for one, other in ((x, y), (y, x)):
+                    self.run("ip", "-n", self.name(one), "link", "set", f"to-{other}", "up")
+                    self.run("tc", "-n", self.name(one), "qdisc", "add", "dev", f"to-{other}", "root", *self.limit("200mbit"))
+                for one, other in ((x, y), (y, x)):
+                    self.run("ip", "-n", self.name(one), "route", "add", f"{self.address(other)}/32", "dev", f"to-{other}", "src", self.address(one))
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise self.Skipped(f"no network namespaces here: {error.stderr.strip()}") from None
+        return self
+
+    def __exit__(self, *_):
+        for letter in self.letters:
+            subprocess.run(["ip", "netns", "delete", self.name(letter)], capture_output=True)
+
+    @staticmethod
+    def run(*command):
+        subprocess.run(command, check=True, capture_output=True, text=True)
+
+    @staticmethod
+    def limit(rate):
+        return "tbf", "rate", rate, "burst", "64k", "latency", "100ms"
+
+    @staticmethod
+    def name(letter):
+        return f"check{os.getpid()}{letter}"
+
+    @staticmethod
+    def address(letter):
+        return f"10.78.0.{1 + 'abcdefgh'.index(letter)}"
+
+    def slow(self, one, other, rate):
+        self.run("tc", "-n", self.name(one), "qdisc", "replace", "dev", f"to-{other}", "root", *self.limit(rate))
+
+    def on(self, letter):
+        return ("ip", "netns", "exec", self.name(letter), "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', letter)
+
+
+def check(c, plan, *options):
+    return [str(a) for a in (c.bin / "tessera-run", plan, "--check", *options)]
+
+
+@case
+def threads_and_processes_are_checked(c):
+    plan = c.compile()
+    text = c.finish(c.start(check(c, plan, "--checkpoint-dir", c.folder / "run")))
+    expect("memory free" in text and "disk free" in text and "0 to 3" in text and "all-reduce" in text, text)
+    expect("nothing is wrong" in text and not (c.folder / "run").exists(), text)
+    text = c.finish(c.start(check(c, plan, "--processes")))
+    expect("nothing is wrong" in text and "latency" in text and "data" in text, text)
+    # What is wrong is the error, and the exit code tells it.
+    (c.folder / "file").write_text("")
+    text = c.finish(c.start(check(c, plan, "--checkpoint-dir", c.folder / "file" / "run")), code=1)
+    expect("is no folder" in text, text)
+    text = c.finish(c.start(check(c, plan, "--device", "cuda"), {"TESSERA_CUDA_MODULE": c.folder / "none.so"}), code=1)
+    expect("none.so" in text and "1 x none" not in text.splitlines()[0], text)
+    for bad in (("--infer",), ("--restarts", "2", "--checkpoint-dir", "x"), ("--html", "x.html")):
+        c.finish(c.start(check(c, plan, *bad)), code=2)
+
+
+@case
+def a_slow_link_is_found(c):
+    """Sixteen ranks on four hosts; one direction of one cable is twenty times as slow as the others."""
+    plan = c.compile(mesh="data=16", mode="data", batch=16)
+    command = check(c, plan)
+
+    def run(hosts, port, code):
+        begin = time.monotonic()
+        ranks = [c.start(command, rank_environment(r, 16, hosts.address("a"), port, r % 4, 4), hosts.on("abcd"[r // 4])) for r in range(16)]
+        texts = [c.finish(process, code if r == 0 else None) for r, process in enumerate(ranks)]
+        told = re.search(r"checked in ([\d.]+) s", texts[0])
+        print(f"      16 ranks in {time.monotonic() - begin:.1f} s, of them checked {told[1] if told else '?'} s")
+        return texts[0]
+
+    try:
+        with Hosts(4) as hosts:
+            text = run(hosts, 29500, 0)
+            expect("nothing is wrong" in text and "to d" in text and re.search(r"^b +4 to 7 ", text, re.M), text)
+            hosts.slow("b", "c", "10mbit")
+            text = run(hosts, 29510, 1)
+            wrong = re.findall(r"WRONG: (.*)", text)
+            expect(len(wrong) == 1 and re.fullmatch(r"host b reaches host c at [\d.]+ Mbit/s, \S+( \S+)? of the others", wrong[0]), text)
+    except Hosts.Skipped as reason:
+        print(f"skip  {reason}")
+
+
+if __name__ == "__main__":
+    main(__doc__, Launching)
