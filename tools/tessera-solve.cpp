@@ -3,6 +3,7 @@
 //   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
 //
 //   tessera-solve --schedule TASKS.json --output starts.json
+//   tessera-solve --pipeline PIPELINE.json --output order.csv
 //
 // Prints cost, lower bound, gap, memory peak and the search's time; writes the option index of every node as a
 // JSON list. Where nothing fits (proven), or nothing that fits was found in the budget,
@@ -14,6 +15,9 @@
 #include "runtime/support/File.h"
 #include "runtime/support/Interrupts.h"
 #include "runtime/support/Printable.h"
+#include "strategies/pipeline/FindOrder.h"
+#include "strategies/pipeline/NamedOrders.h"
+#include "strategies/pipeline/PipelineIO.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -32,8 +36,8 @@ using namespace tessera::strategies;
 
 namespace {
 
-/// Bytes of a task graph's file.
-constexpr uint64_t kLargestTaskGraph = uint64_t(1) << 30;
+/// Bytes of a task graph's or a pipeline's file.
+constexpr uint64_t kLargestFile = uint64_t(1) << 30;
 
 template <typename Numbers> tessera::rt::Status writeNumbers(const Numbers &numbers, const std::string &path) {
   std::string text = "[";
@@ -116,7 +120,7 @@ int solveSchedule(const std::string &path, ScheduleOptions options, const std::s
   files.writes("--output", output);
   if (tessera::rt::Status status = files.check(); !status)
     return fail(status.message());
-  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestTaskGraph);
+  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestFile);
   if (!text)
     return fail(text.status().message());
   std::string error;
@@ -151,16 +155,83 @@ int solveSchedule(const std::string &path, ScheduleOptions options, const std::s
   return 0;
 }
 
+/// One line of the table of orders.
+void printOrder(const char *name, const Pipeline &pipeline, const PipelineRun &run) {
+  std::vector<int64_t> work(size_t(pipeline.devices), 0);
+  for (const PipelineStage &stage : pipeline.stages)
+    work[size_t(stage.device)] += (stage.forward + stage.input + stage.weight) * pipeline.microBatches;
+  const int64_t most = *std::max_element(work.begin(), work.end());
+  bool fits = true;
+  for (size_t d = 0; d < run.peak.size(); ++d)
+    fits &= pipeline.limits[d] < 0 || run.peak[d] <= pipeline.limits[d];
+  printf("%-12s %12" PRId64 "  %6.2f %%  %12" PRId64 "  %6.2f %%  %12" PRId64 "%s\n", name, run.makespan,
+         run.makespan ? 100 * double(run.makespan - most) / double(run.makespan) : 0, run.longestSpan,
+         run.longestSpan ? 100 * double(run.longestSpan - most) / double(run.longestSpan) : 0,
+         *std::max_element(run.peak.begin(), run.peak.end()), fits ? "" : "  above the limit");
+}
+
+/// The order of a pipeline's actions, beside those with names.
+int solvePipeline(const std::string &path, bool span, const std::string &output) {
+  auto fail = [&](const std::string &message) {
+    tessera::rt::printError("tessera-solve: error: " + message);
+    return tessera::rt::kExitError;
+  };
+  tessera::rt::CommandFiles files;
+  files.reads(path);
+  files.writes("--output", output);
+  if (tessera::rt::Status status = files.check(); !status)
+    return fail(status.message());
+  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestFile);
+  if (!text)
+    return fail(text.status().message());
+  std::string error;
+  std::optional<Pipeline> pipeline = parsePipeline(*text, path, error);
+  if (!pipeline)
+    return fail(error);
+  const auto begin = std::chrono::steady_clock::now();
+  const FoundOrder found = findOrder(*pipeline, span ? Goal::LongestSpan : Goal::Makespan);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (found.order.empty())
+    return fail(path + ": found no order that fits the limits of memory");
+  const Timeline line = simulate(pipelineTasks(*pipeline), found.run.start);
+  if (!line.error.empty())
+    return fail(path + ": the order breaks a rule: " + line.error);
+  printf("order            makespan      idle  longest span      idle   most memory\n");
+  for (const NamedOrder &named : namedOrders(*pipeline)) {
+    const Pipeline seen = named.whole ? withWholeBackward(*pipeline) : *pipeline;
+    printOrder(named.name, seen, runInOrder(seen, named.order));
+  }
+  printOrder("found", *pipeline, found.run);
+  const int64_t value = span ? found.run.longestSpan : found.run.makespan;
+  const double gap = value ? 100.0 * double(value - found.lowerBound) / double(value) : 0;
+  printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound, span ? "longest span" : "makespan",
+         gap, value == found.lowerBound ? " (optimal)" : "");
+  printf("time         %.3f s\n", seconds.count());
+  if (!output.empty())
+    if (tessera::rt::Status status = tessera::rt::writeFile(output, toCsv(found.order)); !status)
+      return fail(status.message());
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Chooses one option for every node of a strategy graph, or start times for a task graph.",
+  CLI::App app("Chooses one option for every node of a strategy graph, start times for a task graph, or the order of a "
+               "pipeline's actions.",
                "tessera-solve");
   std::string path, output;
   SearchOptions options;
-  bool isSchedule = false;
-  app.add_option("FILE", path, "strategy graph, JSON, plain or gzip; with --schedule a task graph, JSON")->required();
+  bool isSchedule = false, isPipeline = false, span = false;
+  app.add_option("FILE", path,
+                 "strategy graph, JSON, plain or gzip; with --schedule a task graph, with --pipeline a "
+                 "pipeline, JSON")
+      ->required();
   app.add_flag("--schedule", isSchedule, "FILE is a task graph: find when every task starts");
+  CLI::Option *pipeline = app.add_flag("--pipeline", isPipeline, "FILE is a pipeline: find the order of its actions");
+  pipeline->excludes("--schedule");
+  app.add_flag("--span", span,
+               "with --pipeline: what counts is a device's time from its first action to its last, not the end of all")
+      ->needs(pipeline);
   app.add_option("--seconds", options.seconds, "time budget, reading included")
       ->check(tessera::between(0.0, 1e6))
       ->capture_default_str();
@@ -178,7 +249,10 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember(searcherNames()))
       ->capture_default_str();
   app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
-  app.add_option("--output", output, "file for the choice: a JSON list of option indices, or of start times");
+  app.add_option("--output", output,
+                 "file for the choice: a JSON list of option indices, or of start times; of a pipeline "
+                 "a table with a line for each device: 2F0 is the forward of micro-batch 0 in stage 2, "
+                 "I the gradients of inputs, W of weights");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   options.stop = &tessera::rt::stopOnInterrupt("tessera-solve");
@@ -186,7 +260,9 @@ int main(int argc, char **argv) {
                         .seconds = options.seconds,
                         .seed = uint64_t(options.seed),
                         .stop = options.stop};
-  const int code = isSchedule ? solveSchedule(path, times, output) : solve(path, options, output);
+  const int code = isPipeline   ? solvePipeline(path, span, output)
+                   : isSchedule ? solveSchedule(path, times, output)
+                                : solve(path, options, output);
   const int interrupted = tessera::rt::interruptCode();
   if (interrupted && code == 0)
     fprintf(stderr, "tessera-solve: interrupted; this is the best answer so far\n");

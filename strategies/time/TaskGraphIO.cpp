@@ -1,75 +1,14 @@
 #include "strategies/time/TaskGraphIO.h"
 
-#include <nlohmann/json.hpp>
+#include "strategies/time/JsonReader.h"
 
 namespace tessera::strategies {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kDeepest = 8; // the format nests five levels deep
 
-/// Reads members; remembers the first that is wrong.
-struct Reader {
-  std::string error;
-
-  void fail(const std::string &what) {
-    if (error.empty())
-      error = what;
-  }
-  int64_t whole(const Json &value, const std::string &what) {
-    if (value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t(INT64_MAX)))
-      return value.get<int64_t>();
-    fail(what + " is no whole number");
-    return 0;
-  }
-  int64_t whole(const Json &object, const char *key, const std::string &where, int64_t missing) {
-    auto it = object.find(key);
-    return it == object.end() ? missing : whole(*it, where + ": '" + key + "'");
-  }
-  int index(const Json &value, const std::string &what) {
-    int64_t n = whole(value, what);
-    if (n < 0 || n > INT32_MAX)
-      fail(what + " is out of range");
-    return int(n);
-  }
-  int index(const Json &object, const char *key, const std::string &where) {
-    auto it = object.find(key);
-    if (it != object.end())
-      return index(*it, where + ": '" + key + "'");
-    fail(where + ": '" + key + "' is missing");
-    return 0;
-  }
-  std::string text(const Json &value, const std::string &what) {
-    if (value.is_string())
-      return value.get<std::string>();
-    fail(what + " is no text");
-    return "";
-  }
-  std::string text(const Json &object, const char *key, const std::string &where) {
-    auto it = object.find(key);
-    return it == object.end() ? "" : text(*it, where + ": '" + key + "'");
-  }
-  /// The list under the key; an empty one if it is missing.
-  const Json &list(const Json &object, const char *key, const std::string &where) {
-    static const Json empty = Json::array();
-    auto it = object.find(key);
-    if (it == object.end())
-      return empty;
-    if (it->is_array())
-      return *it;
-    fail(where + (where.empty() ? "" : ": ") + "'" + key + "' is no list");
-    return empty;
-  }
-  bool isObject(const Json &value, const std::string &what) {
-    if (!value.is_object())
-      fail(what + " is no object");
-    return value.is_object();
-  }
-};
-
-Task readTask(Reader &read, const Json &json, const std::string &where) {
+Task readTask(JsonReader &read, const Json &json, const std::string &where) {
   Task task;
   task.name = read.text(json, "name", where);
   task.duration = read.whole(json, "duration", where, 0);
@@ -84,7 +23,7 @@ Task readTask(Reader &read, const Json &json, const std::string &where) {
   return task;
 }
 
-TaskBuffer readBuffer(Reader &read, const Json &json, const std::string &where) {
+TaskBuffer readBuffer(JsonReader &read, const Json &json, const std::string &where) {
   TaskBuffer buffer;
   buffer.pool = read.index(json, "pool", where);
   buffer.bytes = read.whole(json, "bytes", where, 0);
@@ -100,7 +39,7 @@ TaskBuffer readBuffer(Reader &read, const Json &json, const std::string &where) 
   return buffer;
 }
 
-TaskGraph readGraph(Reader &read, const Json &json) {
+TaskGraph readGraph(JsonReader &read, const Json &json) {
   TaskGraph graph;
   if (!read.isObject(json, "the file's content"))
     return graph;
@@ -133,20 +72,12 @@ TaskGraph readGraph(Reader &read, const Json &json) {
 } // namespace
 
 std::optional<TaskGraph> parseTaskGraph(const std::string &text, const std::string &name, std::string &error) {
-  // Deeper nesting than the format has is refused while the text is read.
-  bool deep = false;
-  Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t event, Json &) {
-        deep |= depth > kDeepest;
-        return depth <= kDeepest || event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end;
-      },
-      /*allow_exceptions=*/false);
-  if (json.is_discarded() || deep) {
-    error = name + ": is no JSON" + (deep ? " of a task graph: it is nested too deeply" : "");
+  Json json;
+  if (!parseJson(text, kDeepest, json, error)) {
+    error = name + ": " + error;
     return std::nullopt;
   }
-  Reader read;
+  JsonReader read;
   TaskGraph graph = readGraph(read, json);
   if (read.error.empty())
     read.error = checkTaskGraph(graph);

@@ -38,6 +38,8 @@ LAYERS = [
           "a search over every option: what is dominated, a bound over all, what is left for a searcher", "SearchWide.h"),
     Layer("strategies/time", [], "when it happens: tasks, resources and memory as numbers, the judge of schedules, schedulers, a bound",
           "TaskGraph.h, Simulate.h, Schedule.h"),
+    Layer("strategies/pipeline", ["strategies/time"], "micro-batches that pass through stages, as numbers: orders with names, a search for better ones",
+          "Pipeline.h, FindOrder.h"),
     Layer("strategies/user", ["dialects/dist", "dialects/graph", "strategies/space", "runtime/support"],
           "strategies that a person or an earlier run wrote", "UserStrategies.h, UserMapping.h"),
     Layer("strategies/graph", ["dialects/dist", "dialects/graph", "strategies/space", "strategies/cost", "strategies/user"],
@@ -90,7 +92,7 @@ LAYERS = [
 ]
 
 # Folders whose code knows no MLIR, and those that see the generated code of plan.proto.
-NO_MLIR = ["runtime", "strategies/search", "strategies/time", "strategies/space/StrategyGraph"]
+NO_MLIR = ["runtime", "strategies/search", "strategies/time", "strategies/pipeline", "strategies/space/StrategyGraph"]
 PLAN_USERS = ["runtime", "compiler/emit", "tools", "test"]
 TOP = {"CMakeLists.txt", "compiler", "runtime", "dialects", "strategies", "tools", "test", "docs", "README.md",
        "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "CMakePresets.json"}

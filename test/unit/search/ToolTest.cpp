@@ -129,3 +129,33 @@ TEST_CASE("tessera-solve prints its version and its help") {
   for (const char *option : {"--seconds", "--threads", "--output", "--searcher", "--seed", "--gap", "--work"})
     CHECK(help.text.find(option) != std::string::npos);
 }
+
+TEST_CASE("tessera-solve finds the order of a pipeline") {
+  const std::string path = "/tmp/tessera-solve-test-" + std::to_string(getpid()) + "-pipeline";
+  auto solve = [&](const std::string &json, const std::string &options) {
+    FILE *file = fopen((path + ".json").c_str(), "wb");
+    REQUIRE(file);
+    fputs(json.c_str(), file);
+    fclose(file);
+    return runSolve(path + ".json --pipeline " + options);
+  };
+  const std::string stage = R"({"forward": 10, "input": 10, "weight": 10, "held": 2, "kept": 1})";
+  const std::string stages = R"({"micro_batches": 6, "stages": [)" + stage + "," + stage + "]";
+  Outcome o = solve(stages + "}", "--output " + path + ".csv");
+  INFO(o.text);
+  CHECK(o.code == 0);
+  CHECK(o.text.find("1f1b                  210   14.29 %") != std::string::npos);
+  CHECK(o.text.find("found                 190    5.26 %") != std::string::npos);
+  CHECK(o.text.find("lower bound  190 of the makespan; gap 0.0000 % (optimal)") != std::string::npos);
+  CHECK(readAll(path + ".csv").starts_with("0F0,"));
+  o = solve(stages + "}", "--span");
+  CHECK(o.text.find("lower bound  180 of the longest span; gap 0.0000 % (optimal)") != std::string::npos);
+  o = solve(stages + R"(, "limits": [1, 1]})", "");
+  CHECK(o.code == 1);
+  CHECK(o.text == "tessera-solve: error: " + path + ".json: found no order that fits the limits of memory\n");
+  o = solve(stages + R"(, "limits": [1]})", "");
+  CHECK(o.code == 1);
+  CHECK(o.text == "tessera-solve: error: " + path + ".json: 2 devices need as many limits of memory, not 1\n");
+  remove((path + ".json").c_str());
+  remove((path + ".csv").c_str());
+}
