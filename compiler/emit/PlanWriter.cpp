@@ -103,7 +103,7 @@ class PlanWriter::Impl {
 public:
   Impl(const PlanLayout &layout, const EmitOptions &options)
       : layout_(layout), mesh_(layout.mesh), generated_(options.generated) {
-    plan_.set_version(rt::kPlanVersion);
+    plan_.set_version(rt::kOldestPlanVersion);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
     plan_.set_weights_file(options.weightsFile);

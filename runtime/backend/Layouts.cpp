@@ -81,7 +81,10 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
         const plan::Collective &c = step.collective();
         if (c.input() >= n || c.output() >= n)
           continue;
-        classes.unite(c.input(), c.output());
+        if (c.kind() == plan::EXCHANGE) // its boxes may begin and end inside a block
+          wish[c.input()] |= Plain, wish[c.output()] |= Plain;
+        else
+          classes.unite(c.input(), c.output());
         continue;
       }
       if (!step.has_kernel())

@@ -8,7 +8,7 @@
 //     collective, form a class and share a layout where their shapes allow it;
 //   - a class with a convolution's or pooling's activation gets the backend's layout of activations; one with a
 //     convolution's weight (or its gradient) that of weights;
-//   - buffers that have views of other shapes stay plain.
+//   - buffers that have views of other shapes, and the two ends of an exchange of boxes, stay plain.
 //
 // Example: x -> conv(w) -> y -> fused(y, s) -> z: on the CPU x is nChw16c, w OIhw16i16o; y, z are one class, nChw16c.
 // The choice depends on shapes and steps alone, which are equal on all ranks, and on what the backend wishes: on the

@@ -59,6 +59,15 @@ Box CollectiveCall::slab(const Tensor &t, size_t d, int64_t start, int64_t lengt
   return box;
 }
 
+Box CollectiveCall::boxOf(const Tensor &t, const plan::PeerBox &from) {
+  Box box = whole(t);
+  for (int d = 0; d < from.shape_size(); ++d) {
+    box.offset += from.offset(d) * box.stride[size_t(d)];
+    box.count[size_t(d)] = from.shape(d);
+  }
+  return box;
+}
+
 Box CollectiveCall::whole(const Tensor &t) { return slab(t, t.shape.size(), 0, 0); }
 
 /// The layouts' blocks divide the sizes of the buffers. So of all the slabs that collectives use,
@@ -66,6 +75,8 @@ Box CollectiveCall::whole(const Tensor &t) { return slab(t, t.shape.size(), 0, 0
 bool CollectiveCall::direct() const {
   if (!(in_.layout == out_.layout))
     return false;
+  if (collective_.kind() == plan::EXCHANGE)
+    return in_.layout.inner.empty();
   if (collective_.kind() != plan::HALO)
     return true;
   int64_t block = blockOf(in_.layout, collective_.dim());
@@ -143,6 +154,12 @@ void CollectiveCall::prepare() {
     }
     return;
   }
+  case plan::EXCHANGE:
+    for (const plan::PeerBox &box : collective_.sends())
+      sends_.push_back({int(box.peer()), boxOf(in_, box)});
+    for (const plan::PeerBox &box : collective_.receives())
+      receives_.push_back({int(box.peer()), boxOf(out_, box)});
+    return;
   default:
     return;
   }
@@ -210,6 +227,7 @@ Status CollectiveCall::communicate(const void *in, void *out) {
   case plan::ALL_TO_ALL:
   case plan::PERMUTE:
   case plan::HALO:
+  case plan::EXCHANGE:
     TESSERA_RETURN_IF_ERROR(group_.exchange(in, sends_, out, receives_, type_));
     if (!fills_.empty())
       TESSERA_RETURN_IF_ERROR(group_.fill(out, fills_, type_, collective_.fill()));

@@ -2,14 +2,14 @@
 //
 // Translates a collective of the plan, which speaks of logical row-major tensors, to the memory of
 // a loaded plan. Reductions and gathers are calls of their own; what only moves data (all-to-all,
-// permute, halo) becomes an `exchange` of strided boxes. Boxes are boxes of the *physical* shape:
+// permute, halo, exchange) becomes an `exchange` of strided boxes. Boxes are boxes of the *physical* shape:
 //
 //   buffer [8, 64, 32, 32] under the layout {{1, 16}} has the physical shape [8, 4, 32, 32, 16];
 //   its channels 32..63 are the box [8, 2, 32, 32, 16] from physical index [0, 2, 0, 0, 0]
 //
 // A range of a blocked dimension is a box only if the block divides its ends, and the two ends of a
 // transfer only agree if input and output have one layout. Otherwise the data goes through plain
-// copies.
+// copies. So do exchanges of blocked buffers, whose boxes differ from rank to rank.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_EXECUTOR_COLLECTIVES_H
@@ -57,6 +57,8 @@ private:
   /// The box of `t` that is [start, start + length) along logical dimension d.
   static Box slab(const Tensor &t, size_t d, int64_t start, int64_t length);
   static Box whole(const Tensor &t);
+  /// A box of `t`, which has no blocked dimension.
+  static Box boxOf(const Tensor &t, const plan::PeerBox &box);
   bool direct() const;
 
   const plan::Collective &collective_;

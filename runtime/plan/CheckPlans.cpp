@@ -8,6 +8,7 @@
 // are compared with it. Of the others it keeps the groups, the number of every collective in a
 // table of those that occur, and the blocks that no earlier rank holds.
 #include "runtime/plan/Blocks.h"
+#include "runtime/plan/CheckExchange.h"
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
@@ -38,7 +39,8 @@ struct Meeting {
       : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
         joined(c.joined()), haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
     const plan::Buffer &input = plan.buffers(int(c.input()));
-    shape = toVector(input.shape());
+    if (kind != plan::EXCHANGE) // in which every rank may hold more or less
+      shape = toVector(input.shape());
     type = input.dtype();
   }
 
@@ -81,6 +83,7 @@ public:
                            " plans");
     TESSERA_RETURN_IF_ERROR(checkGroups());
     TESSERA_RETURN_IF_ERROR(checkMeetings());
+    TESSERA_RETURN_IF_ERROR(exchanges_.finish());
     for (int i = 0; i < first_.bindings_size(); ++i) {
       const std::set<Block> &blocks = blocks_[size_t(i)];
       TESSERA_RETURN_IF_ERROR(
@@ -147,6 +150,8 @@ private:
                              std::to_string(b.steps_size()) + " steps on " + rankText(rank));
       for (int s = 0; s < a.steps_size(); ++s) {
         const plan::Step &first = a.steps(s);
+        if (b.steps(s).collective().kind() == plan::EXCHANGE)
+          TESSERA_RETURN_IF_ERROR(exchanges_.add(plan, b.steps(s).collective(), stepText(p, s)));
         if (like.step(size_t(p), size_t(s))) {
           if (first.has_collective())
             mine.push_back(meetings_[0][mine.size()]);
@@ -230,6 +235,7 @@ private:
   std::vector<const Meeting *> known_;          // by number
   std::vector<std::vector<uint32_t>> meetings_; // by rank: the collectives in order
   std::vector<std::set<Block>> blocks_;         // by binding: those that some rank holds
+  ExchangeMatcher exchanges_;
 };
 
 bool sameOperands(const plan::Step &a, const plan::Step &b) {

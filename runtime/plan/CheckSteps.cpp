@@ -1,5 +1,6 @@
 // checkStep: the operands of kernels and collectives.
 #include "runtime/plan/CheckSteps.h"
+#include "runtime/plan/CheckExchange.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/Scalar.h"
 
@@ -143,7 +144,11 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
   const BufferRange &in = ranges[c.input()], &out = ranges[c.output()];
   std::vector<int64_t> shape = in.shape;
   std::string what = collectiveName(c.kind());
-  TESSERA_RETURN_IF_ERROR(expectedShape(c, plan.groups(int(c.group())).ranks_size(), shape).context(what));
+  TESSERA_RETURN_IF_ERROR(checkExchange(plan, c, in.shape, out.shape).context(what));
+  if (c.kind() == plan::EXCHANGE)
+    shape = out.shape; // any: the boxes say what it holds
+  else
+    TESSERA_RETURN_IF_ERROR(expectedShape(c, plan.groups(int(c.group())).ranks_size(), shape).context(what));
   if (shape != out.shape)
     return Status::error(what + ": " + bufferText(plan, c.output()) + " has the shape " + shapeText(out.shape) +
                          " where " + shapeText(shape) + " follows from the input");

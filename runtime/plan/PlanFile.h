@@ -25,8 +25,11 @@
 
 namespace tessera::rt {
 
-/// The versions of the format that are read (plan.proto says how it evolves); the newest is written.
-constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 1;
+/// The versions of the format that are read (plan.proto says how it evolves). A plan is written in the oldest that has
+/// what it holds.
+constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 2;
+/// The first version whose plans may hold exchanges.
+constexpr uint32_t kExchangePlanVersion = 2;
 /// Larger plan files are refused before they are parsed. (Weights are not in them.)
 constexpr uint64_t kMaxPlanBytes = uint64_t(64) << 20;
 constexpr uint32_t kMaxRanks = 4096;

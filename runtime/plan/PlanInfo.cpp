@@ -93,6 +93,13 @@ uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
   }
   case plan::BROADCAST:
     return me == c.root() ? bytes : 0;
+  case plan::EXCHANGE: {
+    uint64_t sent = 0;
+    for (const plan::PeerBox &box : c.sends())
+      if (box.peer() != me)
+        sent += bytesOf(toVector(box.shape()), in.dtype()).value_or(0);
+    return sent;
+  }
   default:
     return 0;
   }

@@ -140,6 +140,14 @@ plan::Plan collectives() {
   halo->set_dim(1);
   halo->set_halo_lo(1);
   halo->set_halo_hi(2);
+  plan::Collective *exchange = add(plan::EXCHANGE, {4, 4});
+  for (int64_t row : {0, 1}) { // the last rows, swapped, and the first columns
+    *exchange->add_sends() = rt::peerBox(0, {3 - row, 0}, {1, 4});
+    *exchange->add_receives() = rt::peerBox(0, {row, 0}, {1, 4});
+  }
+  *exchange->add_sends() = rt::peerBox(0, {0, 2}, {2, 4});
+  *exchange->add_receives() = rt::peerBox(0, {2, 0}, {2, 4});
+  b.plan.set_version(rt::kExchangePlanVersion);
   return b.plan;
 }
 

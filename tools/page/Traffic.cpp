@@ -50,6 +50,10 @@ void share(const plan::Plan &plan, const plan::Collective &c, std::vector<double
     for (int i = 0; i < c.sources_size(); ++i)
       if (int(c.sources(i)) == me && i != me)
         to.emplace_back(i, 1);
+  } else if (c.kind() == plan::EXCHANGE) {
+    for (const plan::PeerBox &box : c.sends())
+      if (int(box.peer()) != me)
+        to.emplace_back(int(box.peer()), double(rt::elementsOf(rt::toVector(box.shape())).value_or(0)));
   } else if (c.kind() == plan::HALO) {
     if (me + 1 < n)
       to.emplace_back(me + 1, double(c.halo_lo()));

@@ -133,6 +133,30 @@ void transposeSharding(World &world, Check &check) {
   }
 }
 
+/// A matrix whose rows all members hold goes to fewer members, which hold its columns. The last member sends only.
+void fewerMembers(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  const int64_t n = comm->size(), me = comm->rank(), fewer = std::max<int64_t>(1, n - 1);
+  for (int64_t scale : {1, 70}) {
+    const int64_t r = 2 * scale, rows = n * r, c = 3 * scale, columns = fewer * c;
+    std::vector<double> in(size_t(r * columns)), out(me < fewer ? size_t(rows * c) : 0, -1);
+    for (size_t i = 0; i < in.size(); ++i)
+      in[i] = double(me * r * columns + int64_t(i)); // the element's global index
+    std::vector<Transfer> sends, receives;
+    for (int64_t peer = fewer; peer-- > 0;)
+      sends.push_back({int(peer), {peer * c, {r, c}, {columns, 1}}});
+    for (int64_t peer = 0; peer < n && me < fewer; ++peer)
+      receives.push_back({int(peer), {peer * r * c, {r, c}, {c, 1}}});
+    check.ok(comm->exchange(in.data(), sends, out.data(), receives, plan::F64), "to fewer members");
+    bool right = true;
+    for (size_t i = 0; i < out.size(); ++i)
+      right &= out[i] == double(int64_t(i) / c * columns + me * c + int64_t(i) % c);
+    check.that(right, "to fewer members: wrong result");
+  }
+}
+
 /// Members send border rows to their neighbours. The ends of the line receive from one side only.
 void halo(World &world, Check &check) {
   auto comm = everyone(world, check);
@@ -190,7 +214,11 @@ void order(World &world, Check &check) {
 } // namespace
 
 std::vector<Case> exchangeCases() {
-  return {{"randomBoxes", randomBoxes}, {"transposeSharding", transposeSharding}, {"halo", halo}, {"order", order}};
+  return {{"randomBoxes", randomBoxes},
+          {"transposeSharding", transposeSharding},
+          {"fewerMembers", fewerMembers},
+          {"halo", halo},
+          {"order", order}};
 }
 
 } // namespace tessera::rt::conformance

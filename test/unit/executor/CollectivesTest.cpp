@@ -252,6 +252,57 @@ TEST_CASE("collectives on every dimension, layout and rank count") {
     }
 }
 
+TEST_CASE("an exchange moves boxes between ranks, whatever the layouts") {
+  // [2, 4, 3] on each rank becomes [4, 2, 3] on each: row r of the whole goes to rank r % n, and the columns of its
+  // first and last half are swapped there.
+  const int64_t half = 2;
+  for (int n : {1, 2, 4})
+    for (const Layout &layout : {kPlain, Layout{{{1, 2}}}}) {
+      std::mutex mutex;
+      int wrong = 0, staged = 0;
+      RtStatus status = runRanks(n, [&](World &world) -> RtStatus {
+        const int64_t me = world.rank();
+        PlanBuilder b{uint32_t(me), uint32_t(n)};
+        b.buffer("in", {2, 4, 3});
+        b.buffer("out", {4, 2, 3});
+        plan::Collective *c = b.collective("c", plan::EXCHANGE, 0, 1);
+        for (int64_t row = 0; row < 2; ++row)
+          for (int64_t side = 0; side < 2; ++side)
+            *c->add_sends() = peerBox(uint32_t((me * 2 + row) % n), {row, side * half, 0}, {1, half, 3});
+        int64_t next[2] = {2, 0}; // the left halves come behind the right ones
+        for (int64_t row = 0; row < 2 * n; ++row)
+          for (int64_t side = 0; side < 2; ++side)
+            if (row % n == me)
+              *c->add_receives() = peerBox(uint32_t(row / 2), {next[side]++, 0, 0}, {1, half, 3});
+        Memory memory(b.plan, {layout, layout});
+        auto group = groupOfAll(world);
+        if (!group)
+          return group.status();
+        CollectiveCall call(b.plan, *c, memory, **group);
+        for (int round = 0; round < 2; ++round) {
+          Values host(24), result(24);
+          for (size_t i = 0; i < host.size(); ++i)
+            host[i] = input(size_t(me), i);
+          TESSERA_RETURN_IF_ERROR(memory.upload(0, host.data()));
+          TESSERA_RETURN_IF_ERROR(call.run());
+          TESSERA_RETURN_IF_ERROR(memory.download(1, result.data()));
+          std::lock_guard lock(mutex);
+          staged += call.staged();
+          forEach({4, 2, 3}, [&](const std::vector<int64_t> &i) {
+            const int64_t row = i[0] % 2 * n + me; // of the whole
+            const std::vector<int64_t> from = {row % 2, i[1] + (i[0] < 2 ? half : 0), i[2]};
+            wrong += result[at({4, 2, 3}, i)] != input(size_t(row / 2), at({2, 4, 3}, from));
+          });
+        }
+        return {};
+      });
+      INFO(status.message());
+      CHECK(status.ok());
+      CHECK(wrong == 0);
+      CHECK(staged == (layout == kPlain ? 0 : 2 * n));
+    }
+}
+
 TEST_CASE("different layouts of input and output go through plain copies") {
   std::vector<int64_t> shape = {8, 32, 4};
   plan::Collective reduce = collective(plan::ALL_REDUCE);

@@ -39,7 +39,7 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(2); }, "format version 2"},
+    {"version", [](auto &p) { p.set_version(3); }, "format version 3"},
     {"mesh axis of 0", [](auto &p) { p.mutable_mesh(0)->set_size(0); }, "number of ranks invalid"},
     {"mesh too large", [](auto &p) { p.mutable_mesh(0)->set_size(100000); }, "ranks invalid"},
     {"mesh axes of one name", [](auto &p) { *p.add_mesh() = p.mesh(0); }, "two mesh axes"},

@@ -133,6 +133,15 @@ struct PlanBuilder {
   }
 };
 
+/// A message of an exchange.
+inline plan::PeerBox peerBox(uint32_t peer, const std::vector<int64_t> &offset, const std::vector<int64_t> &shape) {
+  plan::PeerBox box;
+  box.set_peer(peer);
+  box.mutable_offset()->Assign(offset.begin(), offset.end());
+  box.mutable_shape()->Assign(shape.begin(), shape.end());
+  return box;
+}
+
 } // namespace tessera::rt
 
 #endif
