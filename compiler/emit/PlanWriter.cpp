@@ -103,7 +103,6 @@ class PlanWriter::Impl {
 public:
   Impl(const PlanLayout &layout, const EmitOptions &options)
       : layout_(layout), mesh_(layout.mesh), generated_(options.generated) {
-    plan_.set_version(rt::kOldestPlanVersion);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
     plan_.set_weights_file(options.weightsFile);
@@ -145,6 +144,7 @@ private:
           ranksOwn_.push_back({&step, out->mutable_steps(out->steps_size() - 1)});
       }
     }
+    plan_.set_version(rt::neededVersion(plan_));
     return Error::success();
   }
 

@@ -35,9 +35,6 @@ Status checkExchange(const plan::Plan &plan, const plan::Collective &c, const st
       return Status::error("has boxes, which only an exchange has");
     return Status();
   }
-  if (plan.version() < kExchangePlanVersion)
-    return Status::error("is in a plan of format version " + std::to_string(plan.version()) + "; plans have it since " +
-                         std::to_string(kExchangePlanVersion));
   if (in.size() != out.size())
     return Status::error("turns " + shapeText(in) + " into " + shapeText(out) +
                          ", which have different numbers of dimensions");

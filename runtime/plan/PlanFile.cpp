@@ -4,6 +4,7 @@
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/File.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <google/protobuf/io/coded_stream.h>
@@ -68,6 +69,13 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
   TESSERA_RETURN_IF_ERROR(checkVersion(plan).context(what));
   return plan;
+}
+
+uint32_t neededVersion(const plan::Plan &plan) {
+  // A reader of version 1 would run every section once, whatever the calls say.
+  const bool calls =
+      std::ranges::any_of(plan.programs(), [](const plan::Program &program) { return program.calls_size() > 0; });
+  return calls ? 2 : 1;
 }
 
 Status checkVersion(const plan::Plan &plan) {

@@ -25,11 +25,8 @@
 
 namespace tessera::rt {
 
-/// The versions of the format that are read (plan.proto says how it evolves). A plan is written in the oldest that has
-/// what it holds.
+/// The versions of the format that are read (plan.proto says how it evolves).
 constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 2;
-/// The first version whose plans may hold exchanges.
-constexpr uint32_t kExchangePlanVersion = 2;
 /// Larger plan files are refused before they are parsed. (Weights are not in them.)
 constexpr uint64_t kMaxPlanBytes = uint64_t(64) << 20;
 constexpr uint32_t kMaxRanks = 4096;
@@ -40,6 +37,9 @@ struct PlanDirectory {
   std::optional<plan::Plan> sequential;
   std::string weights; // path of the weights file; empty: the plan has none
 };
+
+/// The version that a writer sets: the lowest one whose readers understand everything that the plan uses.
+uint32_t neededVersion(const plan::Plan &plan);
 
 /// An error if plans of this version are not read; it says what a user can do.
 Status checkVersion(const plan::Plan &plan);

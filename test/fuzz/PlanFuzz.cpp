@@ -147,7 +147,7 @@ plan::Plan collectives() {
   }
   *exchange->add_sends() = rt::peerBox(0, {0, 2}, {2, 4});
   *exchange->add_receives() = rt::peerBox(0, {2, 0}, {2, 4});
-  b.plan.set_version(rt::kExchangePlanVersion);
+  b.plan.set_version(rt::neededVersion(b.plan));
   return b.plan;
 }
 

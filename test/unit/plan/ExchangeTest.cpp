@@ -14,7 +14,7 @@ namespace {
 /// Rows become columns on two ranks, and what is left of the input (a row) stays: [3, 4] on each becomes [4, 2].
 plan::Plan exchangePlan(uint32_t rank) {
   PlanBuilder b(rank, 2);
-  b.plan.set_version(kExchangePlanVersion);
+  b.plan.set_version(neededVersion(b.plan));
   b.bind(plan::INPUT, "x", b.buffer("x", {3, 4}), {6, 4}, {rank * 3, 0});
   b.buffer("y", {4, 2});
   plan::Collective *c = b.collective("move", plan::EXCHANGE, 0, 1);
@@ -36,7 +36,7 @@ struct Case {
 };
 
 const std::vector<Case> kOneRank = {
-    {"old version", [](auto &p) { p.set_version(1); }, "format version 1; plans have it since 2"},
+    {"old version", [](auto &p) { p.set_version(1); }, "uses what version 2 has brought"},
     {"unknown receiver", [](auto &p) { sent(p, 0).set_peer(2); },
      "sends to member 2, which a group of 2 does not have"},
     {"unknown sender", [](auto &p) { received(p, 1).set_peer(~0u); }, "receives from member 4294967295, which"},

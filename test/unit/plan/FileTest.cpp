@@ -134,8 +134,8 @@ TEST_CASE("a bad plan directory is one clear error") {
     p.set_producer("tessera-compile 9.1");
     REQUIRE(writeFile(dir + "/rank1.plan", serialize(p)).ok());
     CHECK(contains(messageOf(dir),
-                   "rank1.plan: has format version 7, this program reads versions 1 to 2; run it with the "
-                   "release that made it ('tessera-compile 9.1') or a newer one, or compile the model "
+                   "rank1.plan: has format version 7, this program reads versions 1 to 2; run it with "
+                   "the release that made it ('tessera-compile 9.1') or a newer one, or compile the model "
                    "again with this release"));
   }
   SECTION("an older version") {
