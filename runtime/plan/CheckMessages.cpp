@@ -5,6 +5,7 @@
 // lies where another one's operand is, and operands and results are each one range of bytes.
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/TimeOrder.h"
 
 namespace tessera::rt {
 namespace {
@@ -37,6 +38,7 @@ Status checkMember(const plan::Plan &plan, const std::vector<BufferRange> &range
 } // namespace
 
 Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program) {
+  const TimeOrder order(program);
   for (int s = 0; s < program.steps_size(); ++s) {
     const plan::Collective &first = program.steps(s).collective();
     if (!program.steps(s).has_collective() || first.joined() == 0)
@@ -47,8 +49,9 @@ Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ran
     };
     if (first.kind() != plan::ALL_REDUCE)
       return Status::error("only all-reduces are sent together").context(where(s));
-    if (first.joined() >= uint32_t(program.steps_size() - s))
-      return Status::error("joins " + std::to_string(first.joined()) + " steps, more than there are behind it")
+    if (first.joined() >= order.sectionOf(uint32_t(s)).end - uint32_t(s))
+      return Status::error("joins " + std::to_string(first.joined()) +
+                           " steps, more than there are behind it in its section")
           .context(where(s));
     const int end = s + int(first.joined());
     for (int member = s + 1; member <= end; ++member)

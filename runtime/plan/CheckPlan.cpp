@@ -19,7 +19,7 @@ Status checkHeader(const plan::Plan &plan) {
   TESSERA_RETURN_IF_ERROR(checkVersion(plan));
   if (const uint32_t needed = neededVersion(plan); plan.version() < needed)
     return Status::error("has format version " + std::to_string(plan.version()) + ", but uses what version " +
-                         std::to_string(needed) + " has brought: calls of sections");
+                         std::to_string(needed) + " has brought: calls of sections or exchanges");
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {
@@ -173,8 +173,10 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
                                     .context("step " + std::to_string(s) + " " + quoted(step.name()) + " of program " +
                                              quoted(plan.programs(p).name())));
       }
-    for (const plan::Program &program : plan.programs())
+    for (const plan::Program &program : plan.programs()) {
+      TESSERA_RETURN_IF_ERROR(checkSections(program));
       TESSERA_RETURN_IF_ERROR(checkMessages(plan, ranges, program));
+    }
     return like.flow ? Status() : checkDefinedness(plan, ranges);
   };
   return run().context("rank " + std::to_string(plan.rank()));

@@ -2,7 +2,8 @@
 //
 // All ranks run the same list of steps, so collectives are compared position by position: if at
 // every position all members of the group agree on what they do, the order per group is the same
-// everywhere and nobody waits for a call that does not come.
+// everywhere and nobody waits for a call that does not come. Sections and their calls are the same
+// on all ranks, so this holds for what runs in time as for the list.
 //
 // Plans are checked one after the other. The checker keeps rank 0's plan whole, since the others
 // are compared with it. Of the others it keeps the groups, the number of every collective in a
@@ -58,6 +59,14 @@ struct Meeting {
     return "dimension, halo, root or sources";
   }
 };
+
+/// Whether two programs run their steps in the same order.
+bool sameOrder(const plan::Program &a, const plan::Program &b) {
+  return std::ranges::equal(a.section_ends(), b.section_ends()) &&
+         std::ranges::equal(a.calls(), b.calls(), [](const plan::Call &x, const plan::Call &y) {
+           return x.section() == y.section() && x.index() == y.index();
+         });
+}
 
 class Together {
 public:
@@ -148,6 +157,9 @@ private:
         return Status::error("program " + std::to_string(p) + " is " + quoted(a.name()) + " of " +
                              std::to_string(a.steps_size()) + " steps on rank 0 and " + quoted(b.name()) + " of " +
                              std::to_string(b.steps_size()) + " steps on " + rankText(rank));
+      if (!sameOrder(a, b))
+        return Status::error("rank 0 and " + rankText(rank) + " differ in sections or their calls in program " +
+                             quoted(a.name()));
       for (int s = 0; s < a.steps_size(); ++s) {
         const plan::Step &first = a.steps(s);
         if (b.steps(s).collective().kind() == plan::EXCHANGE)
@@ -274,7 +286,7 @@ struct PlansChecker::State {
     for (size_t p = 0; p < parts.steps.size(); ++p) {
       const std::vector<std::string_view> &a = parts.steps[p], &b = mine->steps[p];
       const plan::Program &theirs = first.programs(int(p)), &ours = plan.programs(int(p));
-      like.flow &= a.size() == b.size() && theirs.name() == ours.name();
+      like.flow &= a.size() == b.size() && theirs.name() == ours.name() && sameOrder(theirs, ours);
       std::vector<bool> &same = like.steps.emplace_back(std::min(a.size(), b.size()));
       for (size_t s = 0; s < same.size(); ++s) {
         same[s] = a[s] == b[s];

@@ -1,7 +1,7 @@
 //===- CheckSteps.h - parts of checkPlan ------------------------------------------------------===//
 //
 // Internal to the checker. Each part relies on the ones before it: buffers, then bindings, then the
-// operands of every step, then the simulation.
+// operands of every step, then sections and messages, then the simulation.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_PLAN_CHECKSTEPS_H
@@ -29,7 +29,7 @@ struct BufferRange {
 struct Likeness {
   const std::vector<BufferRange> *ranges = nullptr; // where the buffers lie, if they are the same
   std::vector<std::vector<bool>> steps;             // by program: which steps are the same, given the same buffers
-  bool flow = false;                                // every program reads and writes the same buffers in the same order
+  bool flow = false; // every program reads and writes the same buffers in the same time order
   bool step(size_t program, size_t index) const {
     return program < steps.size() && index < steps[program].size() && steps[program][index];
   }
@@ -49,9 +49,12 @@ Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ran
 Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step);
 /// Checks the body of a kernel "fused".
 Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel);
+/// Checks that the sections are parts of the steps in order, that calls name sections, that no step "micro_rows" runs
+/// with an index that it has no rows for, and that the calls are no more steps than can be walked.
+Status checkSections(const plan::Program &program);
 /// Checks that what is sent as one message lies so, and that joining changes no result.
 Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program);
-/// Simulates every program and checks that everything that is read was written.
+/// Simulates every program, call by call, and checks that everything that is read was written.
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 
 /// How many operands the elementwise operator `name` has; -1 if there is no such operator.

@@ -5,13 +5,15 @@
 //
 //   - every buffer lies inside the arena, aligned, of a size that does not overflow; aliases are
 //     views
-//   - every read was written: programs are simulated on intervals of the arena, where a write makes
-//     every overlapping buffer undefined, its own aliases excepted
+//   - every read was written: programs are simulated, call by call, on intervals of the arena, where a
+//     write makes every overlapping buffer undefined, its own aliases excepted
+//   - sections are parts of the steps in order, and calls name them, with indices that every kernel in
+//     them has rows for
 //   - constants and persistent buffers are never overwritten by something else
 //   - an output shares memory with an input only where the kernel is elementwise at that operand
 //   - shapes of collectives follow from their kind; boxes of bindings lie inside the global tensors
-//   - members of a group meet in the same order with the same kind, shape, type and reduction, so
-//     that no rank waits for ever
+//   - all ranks call the same sections in the same order, and members of a group meet in the same order
+//     with the same kind, shape, type and reduction, so that no rank waits for ever
 //   - the boxes of a binding tile the global tensor, and each has one primary holder
 //
 // What a kernel's operands must be is the backend's to check, when it binds the kernel.

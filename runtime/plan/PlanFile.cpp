@@ -72,10 +72,14 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
 }
 
 uint32_t neededVersion(const plan::Plan &plan) {
-  // A reader of version 1 would run every section once, whatever the calls say.
-  const bool calls =
-      std::ranges::any_of(plan.programs(), [](const plan::Program &program) { return program.calls_size() > 0; });
-  return calls ? 2 : 1;
+  for (const plan::Program &program : plan.programs()) {
+    if (program.calls_size() > 0) // a reader of version 1 would run every section once, whatever the calls say
+      return 2;
+    for (const plan::Step &step : program.steps())
+      if (step.collective().kind() == plan::EXCHANGE)
+        return 2;
+  }
+  return kOldestPlanVersion;
 }
 
 Status checkVersion(const plan::Plan &plan) {
