@@ -78,9 +78,10 @@ public:
   virtual Status upload(uint32_t buffer, const void *host) = 0;
   virtual Status download(uint32_t buffer, void *host) = 0;
 
-  /// Enqueues the kernel of step `step` of program `program`. The executor runs steps that are collectives. Errors name
-  /// the step.
-  virtual Status launch(uint32_t program, uint32_t step) = 0;
+  /// Enqueues the kernel of step `step` of program `program`, in a call of its section with this index. The executor
+  /// runs steps that are collectives. Errors name the step.
+  virtual Status launch(uint32_t program, uint32_t step, uint32_t index) = 0;
+  Status launch(uint32_t program, uint32_t step) { return launch(program, step, 0); }
   /// Waits for everything that was enqueued.
   virtual Status synchronize() = 0;
   /// The implementation that runs a step, for traces and tests: "cpu: conv oneDNN jit:avx512_core nChw16c".

@@ -5,12 +5,13 @@
 //
 //   if (ProgramRunner *programs = loaded.capabilities().programs)
 //     return programs->runProgram(p, collectives);          // recorded, on streams
-//   for (...) loaded.launch(p, step);                        // or step by step
+//   for (...) loaded.launch(p, step, index);                 // or step by step
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CAPABILITIES_H
 #define TESSERA_RUNTIME_BACKEND_CAPABILITIES_H
 
+#include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Status.h"
 
 #include <atomic>
@@ -26,7 +27,7 @@ namespace tessera::rt {
 
 /// How a backend that runs whole programs executes their collectives.
 struct CollectiveRunner {
-  std::function<Status(uint32_t step)> run;
+  std::function<Status(StepInTime at)> run;
   bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
 };
 

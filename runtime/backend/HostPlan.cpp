@@ -79,6 +79,7 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
       const std::string where = "step '" + step.name() + "'";
       KernelCall call;
       TESSERA_RETURN_IF_ERROR(resolveCall(plan(), step, buffers(), options, call).context(where));
+      call.index = &index_;
       BindResult bound = bind(call);
       if (!bound)
         return bound.status().context(where);
@@ -107,11 +108,12 @@ Status HostPlan::download(uint32_t buffer, void *host) {
   return Status();
 }
 
-Status HostPlan::launch(uint32_t program, uint32_t number) {
+Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   TESSERA_RETURN_IF_ERROR(checkStep(program, number));
   BoundKernel *kernel = kernels_[program][number].get();
   if (!kernel)
     return Status(); // a collective
+  index_ = index;
   Status status = kernel->run(scratch_.data());
   return status.ok() ? status : status.context(stepText(program, number));
 }

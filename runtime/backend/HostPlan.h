@@ -47,7 +47,7 @@ public:
   size_t scratchBytes() const override { return scratch_.size(); }
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
-  Status launch(uint32_t program, uint32_t step) override;
+  Status launch(uint32_t program, uint32_t step, uint32_t index) override;
   Status synchronize() override { return Status(); }
   Capabilities capabilities() override { return {.finite = this}; }
 
@@ -58,6 +58,7 @@ private:
   bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
 
   HostMemory arena_, scratch_;
+  uint32_t index_ = 0;                                             // of the running call; kernels may read it
   std::vector<std::vector<std::unique_ptr<BoundKernel>>> kernels_; // null: a collective
 };
 

@@ -33,6 +33,8 @@ struct KernelCall {
   std::vector<TensorView> outputs;
   int threads = 1;
   bool widen = false; // F32 in the kernel's expression means F64
+  // Where the index of the running call of the step's section stands while a kernel runs (plan.proto); null: it is 0.
+  const uint32_t *index = nullptr;
 
   const std::string &name() const { return kernel->name(); }
   const plan::Attribute *attribute(std::string_view name) const;

@@ -1,6 +1,7 @@
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
 #include <map>
@@ -206,6 +207,17 @@ Status checkConcat(const KernelCall &call) {
       return attributeError(call, "the operands differ in a dimension other than " + std::to_string(dim));
     expected[d] += s[d];
   }
+  return resultShape(call, expected);
+}
+
+Status checkMicroRows(const KernelCall &call) {
+  TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
+  TESSERA_RETURN_IF_ERROR(sameTypes(call));
+  const int64_t parts = call.intAttribute(kParts);
+  Shape expected = call.inputs[0].shape;
+  if (parts < 1 || expected.empty() || expected[0] % parts)
+    return attributeError(call, "its rows are not " + std::to_string(parts) + " equal parts");
+  expected[0] /= parts;
   return resultShape(call, expected);
 }
 
@@ -438,29 +450,18 @@ Result<AxisGeometry> axisGeometry(const KernelCall &call) {
 Status checkKernel(const KernelCall &call) {
   using Check = Status (*)(const KernelCall &);
   static const std::map<std::string, Check, std::less<>> table = {
-      {"reshape", checkReshape},
-      {"transpose", checkTranspose},
-      {"slice", checkSlice},
-      {"pad", checkPad},
-      {"concat", checkConcat},
-      {"gather", checkIndex},
-      {"scatter_add", checkIndex},
-      {"argmax", checkArgMax},
-      {"topk", checkTopK},
-      {"matmul", checkMatMul},
-      {"conv", checkConv},
-      {"conv_input_grad", checkConv},
-      {"conv_weight_grad", checkConv},
-      {"max_pool", checkPool},
-      {"max_pool_grad", checkPool},
-      {"avg_pool", checkPool},
-      {"avg_pool_grad", checkPool},
-      {"softmax", checkSoftmax},
-      {"softmax_grad", checkSoftmax},
-      {"log_softmax", checkSoftmax},
-      {"log_softmax_grad", checkSoftmax},
-      {"attention", checkAttention},
-      {"attention_grad", checkAttention},
+      {"reshape", checkReshape},      {"transpose", checkTranspose},
+      {"slice", checkSlice},          {"pad", checkPad},
+      {"concat", checkConcat},        {kMicroRows, checkMicroRows},
+      {"gather", checkIndex},         {"scatter_add", checkIndex},
+      {"argmax", checkArgMax},        {"topk", checkTopK},
+      {"matmul", checkMatMul},        {"conv", checkConv},
+      {"conv_input_grad", checkConv}, {"conv_weight_grad", checkConv},
+      {"max_pool", checkPool},        {"max_pool_grad", checkPool},
+      {"avg_pool", checkPool},        {"avg_pool_grad", checkPool},
+      {"softmax", checkSoftmax},      {"softmax_grad", checkSoftmax},
+      {"log_softmax", checkSoftmax},  {"log_softmax_grad", checkSoftmax},
+      {"attention", checkAttention},  {"attention_grad", checkAttention},
   };
   if (isExpressionKernel(call.name())) {
     TESSERA_RETURN_IF_ERROR(checkExpression(call));

@@ -2,6 +2,7 @@
 
 #include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/plan/TimeOrder.h"
 
 namespace tessera::rt {
 namespace {
@@ -50,8 +51,8 @@ std::optional<double> flopsOf(const KernelCall &call) {
 
 KernelWork workOf(const KernelCall &call) {
   KernelWork work;
-  for (const TensorView &view : call.inputs)
-    work.bytes += view.bytes();
+  for (const TensorView &view : call.inputs) // of "micro_rows" only the rows that it takes
+    work.bytes += call.name() == kMicroRows ? call.outputs[0].bytes() : view.bytes();
   for (const TensorView &view : call.outputs)
     work.bytes += view.bytes();
   work.flops = flopsOf(call);

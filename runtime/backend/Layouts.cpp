@@ -1,5 +1,6 @@
 #include "runtime/backend/Layouts.h"
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <numeric>
 
@@ -96,6 +97,8 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
       } else if (k.name() == "reshape") { // a reshape that keeps the shape is a copy
         if (shapeOf(plan, k.inputs(0)) == shapeOf(plan, k.outputs(0)))
           classes.unite(k.inputs(0), k.outputs(0));
+      } else if (k.name() == kMicroRows) { // whole rows, in whatever layout they have
+        classes.unite(k.inputs(0), k.outputs(0));
       } else if (k.name() == "conv" || k.name() == "conv_input_grad") {
         want(k.inputs(0), Activation);
         want(k.outputs(0), Activation);

@@ -153,8 +153,9 @@ double Executor::collectiveSeconds(int program) const {
 
 int Executor::stagedCollectives(int program) const {
   int staged = 0;
-  for (const std::unique_ptr<CollectiveCall> &call : collectives_[size_t(program)])
-    staged += call && call->staged();
+  for (uint32_t s = 0; s < collectives_[size_t(program)].size(); ++s)
+    if (const CollectiveCall *call = collective(program, int(s)); call && call->staged())
+      staged += int(order(program).timesOf(s));
   return staged;
 }
 
@@ -221,38 +222,43 @@ std::string Executor::whereabouts() const {
   std::string text = "step " + std::to_string(trainingStep_.load() + 1) + ", ";
   if (const char *what = doing_.load())
     return text + what;
-  const plan::Program &program = plan_.programs(program_.load());
-  const int number = step_.load();
-  const plan::Step &step = program.steps(number);
-  return text + "program " + quoted(program.name()) + ", " + std::to_string(number + 1) + " of " +
-         std::to_string(program.steps_size()) + ": " + (step.has_collective() ? "collective " : "kernel ") +
-         quoted(step.name());
+  const int number = program_.load();
+  const plan::Program &program = plan_.programs(number);
+  const StepInTime at = step_.load();
+  if (at.step >= uint32_t(program.steps_size())) // the other one's: the rank goes from one program to another
+    return text + "program " + quoted(program.name());
+  const plan::Step &step = program.steps(int(at.step));
+  const std::string call = order(number).callText(at);
+  return text + "program " + quoted(program.name()) + ", " + (call.empty() ? "" : call + ", ") +
+         std::to_string(at.step + 1) + " of " + std::to_string(program.steps_size()) + ": " +
+         (step.has_collective() ? "collective " : "kernel ") + quoted(step.name());
 }
 
-void Executor::enterStep(int program, int step) {
+void Executor::enterStep(int program, StepInTime at) {
   program_.store(program, std::memory_order_relaxed);
-  step_.store(step, std::memory_order_relaxed);
+  step_.store(at, std::memory_order_relaxed);
   enter(nullptr);
 }
 
-Status Executor::runStep(int program, int step) {
-  enterStep(program, step);
-  const bool collective = collectives_[size_t(program)][size_t(step)] != nullptr;
-  Status status = collective ? runCollective(program, step) : loaded_->launch(uint32_t(program), uint32_t(step));
+Status Executor::runStep(int program, StepInTime at) {
+  enterStep(program, at);
+  const bool collective = collectives_[size_t(program)][at.step] != nullptr;
+  Status status = collective ? runCollective(program, at) : loaded_->launch(uint32_t(program), at.step, at.index);
   if (status.ok()) // building the message costs more than a small step
     return status;
   return status.context("program " + quoted(plan_.programs(program).name()));
 }
 
-Status Executor::runCollective(int program, int step) {
-  enterStep(program, step); // runs of whole programs do not pass through runStep
-  Status status = collectives_[size_t(program)][size_t(step)]->run();
-  return status.ok() ? status : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
+Status Executor::runCollective(int program, StepInTime at) {
+  enterStep(program, at); // runs of whole programs do not pass through runStep
+  Status status = collectives_[size_t(program)][at.step]->run();
+  return status.ok() ? status
+                     : status.context("collective " + quoted(plan_.programs(program).steps(int(at.step)).name()));
 }
 
 Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
-  collectives.run = [&](uint32_t step) { return runCollective(program, int(step)); };
+  collectives.run = [&](StepInTime at) { return runCollective(program, at); };
   collectives.onHost = deviceGroups_.empty();
   const double before = collectiveSeconds(program);
   const Clock::time_point begin = Clock::now();
@@ -284,24 +290,25 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   const bool watched = measuring_ || observer_;
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
-  const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[size_t(program)];
   const double before = collectiveSeconds(program);
   double inCollectives = 0;
+  int64_t place = -1;
   Clock::time_point last = Clock::now();
-  for (int s = 0; s < steps.steps_size(); ++s) {
-    TESSERA_RETURN_IF_ERROR(runStep(program, s));
+  for (const StepInTime at : order(program)) {
+    TESSERA_RETURN_IF_ERROR(runStep(program, at));
+    ++place;
     if (!watched)
       continue;
     TESSERA_RETURN_IF_ERROR(loaded_->synchronize());
     const Clock::time_point begin = last;
     last = Clock::now();
     const double seconds = std::chrono::duration<double>(last - begin).count();
-    times.seconds[size_t(s)] += seconds;
-    inCollectives += collective(program, s) ? seconds : 0;
+    times.seconds[at.step] += seconds;
+    inCollectives += collective(program, int(at.step)) ? seconds : 0;
     if (!observer_)
       continue;
-    TESSERA_RETURN_IF_ERROR(observer_({program, s, begin, last}));
+    TESSERA_RETURN_IF_ERROR(observer_({program, int(at.step), at.index, place, begin, last}));
     last = Clock::now();
   }
   ++times.runs;

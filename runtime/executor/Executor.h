@@ -22,6 +22,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
 #include "runtime/executor/DeviceWaits.h"
+#include "runtime/plan/TimeOrder.h"
 #include "runtime/tensor/Safetensors.h"
 
 #include <atomic>
@@ -38,13 +39,15 @@ namespace tessera::rt {
 
 /// The time that a program's steps took, if it was measured.
 struct StepTimes {
-  std::vector<double> seconds; // by step, summed over all runs
+  std::vector<double> seconds; // by step, summed over all runs and all calls in them
   uint64_t runs = 0;
 };
 
 /// One step of a program that has run.
 struct StepDone {
   int program = 0, step = 0;
+  uint32_t index = 0; // of the call of the step's section
+  int64_t place = 0;  // so many steps of the program ran before it
   std::chrono::steady_clock::time_point begin, end;
 };
 
@@ -88,7 +91,8 @@ public:
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
   /// Both are safe from any thread. progress() changes whenever the rank gets on. whereabouts() says where it is: "step
-  /// 17, program 'train', 12 of 31: collective 'fc1/all-reduce'".
+  /// 17, program 'train', 12 of 31: collective 'fc1/all-reduce'"; in a section that repeats "step 17, program 'train',
+  /// micro-batch 3 of 16, 12 of 31: ...".
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
   std::string whereabouts() const;
 
@@ -101,7 +105,7 @@ public:
   /// long its kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
 
-  /// How many collectives of a program go through plain copies because of layouts.
+  /// How many collectives of a run go through plain copies because of layouts.
   int stagedCollectives(int program) const;
 
   /// From now on run() runs a program step by step, waits for each step, and calls `observer`. Null ends this. Returns
@@ -115,21 +119,24 @@ public:
 
   /// From now on run() waits for every step and measures it.
   void measure() { measuring_ = true; }
+  /// What of a program runs when.
+  const TimeOrder &order(int program) const { return orders_.at(size_t(program)); }
   const StepTimes &times(int program) const { return times_.at(size_t(program)); }
 
 private:
-  explicit Executor(const plan::Plan &plan) : plan_(plan) {}
+  explicit Executor(const plan::Plan &plan) : plan_(plan), orders_(plan.programs().begin(), plan.programs().end()) {}
   Result<bool> offsetsAgree();
   Status prepareCollectives();
   static void joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls);
-  void enterStep(int program, int step);
-  Status runStep(int program, int step);
-  Status runCollective(int program, int step);
+  void enterStep(int program, StepInTime at);
+  Status runStep(int program, StepInTime at);
+  Status runCollective(int program, StepInTime at);
   Status runWhole(int program, const std::function<void()> &meanwhile);
   double collectiveSeconds(int program) const; // so far
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;
+  const std::vector<TimeOrder> orders_; // by program
   std::unique_ptr<LoadedPlan> loaded_;
   Capabilities can_;
   std::vector<std::unique_ptr<Communicator>> groups_;
@@ -144,7 +151,8 @@ private:
   // The rank's thread writes these, its monitor reads them.
   std::atomic<uint64_t> progress_ = 0;
   std::atomic<const char *> doing_ = "starting"; // null: the rank is in a program's step
-  std::atomic<int> program_ = 0, step_ = 0;
+  std::atomic<int> program_ = 0;
+  std::atomic<StepInTime> step_ = StepInTime();
   std::atomic<int64_t> trainingStep_ = 0;
 };
 

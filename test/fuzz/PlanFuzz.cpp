@@ -5,7 +5,9 @@
 #include "runtime/executor/Executor.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/TimeOrder.h"
 #include "test/fuzz/Fuzz.h"
+#include "test/unit/plan/LoopPlan.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <google/protobuf/reflection.h>
@@ -20,7 +22,9 @@ namespace {
 bool small(const plan::Plan &p) {
   if (p.arena_bytes() > (1 << 20))
     return false;
-  for (const plan::Program &program : p.programs())
+  for (const plan::Program &program : p.programs()) {
+    if (rt::TimeOrder(program).size() > 10000)
+      return false;
     for (const plan::Step &step : program.steps()) {
       double work = 1;
       for (int i = 0; i < step.kernel().inputs_size(); ++i)
@@ -35,6 +39,7 @@ bool small(const plan::Plan &p) {
       if (work > 1e7)
         return false;
     }
+  }
   return true;
 }
 
@@ -107,10 +112,11 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
   case pb::FieldDescriptor::CPPTYPE_DOUBLE:
     return r->SetDouble(message, f, double(fuzz::interesting(0, random)));
   case pb::FieldDescriptor::CPPTYPE_STRING: {
-    static const char *const names[] = {
-        "",         "train",  "fused",   "matmul",      "conv",      "gather",    "relu",      "softmax", "pad",
-        "slice",    "concat", "reshape", "dim",         "perm",      "random",    "iota",      "select",  "argmax",
-        "max_pool", "starts", "kernel",  "scatter_add", "transpose", "broadcast", "reduce_sum"};
+    static const char *const names[] = {"",           "train",   "fused",     "matmul",      "conv",      "gather",
+                                        "relu",       "softmax", "pad",       "slice",       "concat",    "reshape",
+                                        "dim",        "perm",    "random",    "iota",        "select",    "argmax",
+                                        "max_pool",   "starts",  "kernel",    "scatter_add", "transpose", "broadcast",
+                                        "reduce_sum", "parts",   "micro_rows"};
     return r->SetString(message, f, names[random() % std::size(names)]);
   }
   default:
@@ -156,7 +162,8 @@ plan::Plan collectives() {
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {rt::serialize(rt::trainingPlan(0, 1)), rt::serialize(rt::trainingPlan(1, 2)), rt::serialize(collectives())};
+  return {rt::serialize(rt::trainingPlan(0, 1)), rt::serialize(rt::trainingPlan(1, 2)), rt::serialize(collectives()),
+          rt::serialize(rt::LoopPlan::make(0, 1, 3, true)), rt::serialize(rt::LoopPlan::make(1, 2, 2, true))};
 }
 
 void mutate(std::string &input, Random &random) {

@@ -25,7 +25,7 @@ public:
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
   // 5. Running.
-  Status launch(uint32_t program, uint32_t step) override;
+  Status launch(uint32_t program, uint32_t step, uint32_t index) override;
   Status synchronize() override;
   // 6. Capabilities.
   Capabilities capabilities() override;
@@ -119,7 +119,8 @@ std::string NullPlan::implementation(uint32_t program, uint32_t step) const {
 }
 
 // 5. Running. Device: launch() enqueues on one stream and returns; synchronize() waits, and reports what failed.
-Status NullPlan::launch(uint32_t program, uint32_t step) { return checkStep(program, step); }
+//    Only the kernel "micro_rows" needs the index.
+Status NullPlan::launch(uint32_t program, uint32_t step, uint32_t) { return checkStep(program, step); }
 
 Status NullPlan::synchronize() { return Status(); }
 

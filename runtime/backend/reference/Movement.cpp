@@ -1,8 +1,10 @@
-// reshape, transpose, slice, pad, concat: strided copies of elements of 1, 2, 4 or 8 bytes.
+// reshape, transpose, slice, pad, concat, micro_rows: strided copies of elements of 1, 2, 4 or 8 bytes.
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include "runtime/backend/Half.h"
+#include "runtime/plan/TimeOrder.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tessera::rt {
@@ -102,6 +104,39 @@ BindResult bindConcat(const KernelCall &call) {
   });
 }
 
+/// Whole rows lie together in every layout that has no blocks of dimension 0.
+bool acceptsMicroRows(const KernelCall &call) {
+  const Layout &layout = call.inputs[0].layout;
+  return layout == call.outputs[0].layout &&
+         std::none_of(layout.inner.begin(), layout.inner.end(), [](const auto &block) { return block.first == 0; });
+}
+
+class MicroRows final : public BoundKernel {
+public:
+  explicit MicroRows(const KernelCall &call)
+      : x_(call.inputs[0]), y_(call.outputs[0]), parts_(call.intAttribute(kParts)), index_(call.index),
+        threads_(call.threads) {}
+
+  Status run(std::byte *) override {
+    const int64_t index = index_ ? *index_ : 0, rows = y_.shape[0];
+    if (index >= parts_)
+      return Status::error("there is no micro-batch " + std::to_string(index + 1) + " of " + std::to_string(parts_));
+    const int64_t row = rows ? y_.elements() / rows : 0; // elements
+    copyStrided(y_.data, {row, 1}, at(x_, index * row), {parts_ * row, 1}, {rows, row}, bytesPerElement(y_.dtype),
+                threads_);
+    return Status();
+  }
+  std::string describe() const override { return "reference"; }
+
+private:
+  const TensorView x_, y_;
+  const int64_t parts_;
+  const uint32_t *const index_;
+  const int threads_;
+};
+
+BindResult bindMicroRows(const KernelCall &call) { return BindResult(std::make_unique<MicroRows>(call)); }
+
 } // namespace
 
 void registerReferenceMovement(KernelRegistry &registry) {
@@ -110,6 +145,7 @@ void registerReferenceMovement(KernelRegistry &registry) {
   registry.add("slice", {"reference", acceptsPlain, bindSlice});
   registry.add("pad", {"reference", acceptsPlain, bindPad});
   registry.add("concat", {"reference", acceptsPlain, bindConcat});
+  registry.add(kMicroRows, {"reference", acceptsMicroRows, bindMicroRows});
 }
 
 } // namespace tessera::rt

@@ -147,6 +147,37 @@ TEST_CASE("steps run and are described, and a step that is not there is an error
   }
 }
 
+TEST_CASE("a step sees the index of its call, step by step and in whole programs") {
+  for (const std::string &backend : allBackends()) {
+    INFO(backend);
+    PlanBuilder p;
+    const uint32_t x = p.buffer(plan::F32, {6, 2}), y = p.buffer(plan::F32, {2, 2}), sum = p.buffer(plan::F32, {2, 2});
+    p.kernel("micro_rows", {x}, {y}, {{"parts", int64_t(3)}});
+    p.kernel("add", {sum, y}, {sum});
+    plan::Program &program = *p.plan().mutable_programs(0);
+    program.add_section_ends(2);
+    for (uint32_t index : {0u, 1u, 2u, 2u})
+      program.add_calls()->set_index(index);
+    p.plan().set_version(2);
+    std::unique_ptr<LoadedPlan> loaded = load(backend, p.plan());
+    uploaded(*loaded, x, {1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400});
+    for (uint32_t index : {1u, 0u, 2u}) {
+      REQUIRE(loaded->launch(0, 0, index).ok());
+      REQUIRE(loaded->synchronize().ok());
+      const double scale = index == 0 ? 1 : index == 1 ? 10 : 100;
+      if (backend != "null")
+        CHECK(downloaded(*loaded, y, 4) == Values{scale, 2 * scale, 3 * scale, 4 * scale});
+    }
+    if (ProgramRunner *programs = loaded->capabilities().programs)
+      for (int run = 0; run < 3; ++run) { // the third is a recorded one, where programs are recorded
+        uploaded(*loaded, sum, Values(4, 0));
+        REQUIRE(programs->runProgram(0, {}).ok());
+        REQUIRE(loaded->synchronize().ok());
+        CHECK(downloaded(*loaded, sum, 4) == Values{211, 422, 633, 844});
+      }
+  }
+}
+
 TEST_CASE("a plan that cannot be loaded is refused in a sentence that names the step") {
   for (const std::string &backend : allBackends()) {
     INFO(backend);

@@ -48,6 +48,35 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
     CHECK((*loaded)->describe(0, step).find("reorder") == std::string::npos);
 }
 
+TEST_CASE("rows of a micro-batch keep the layout of the convolution that reads them", "[conformance]") {
+  for (const bool view : {false, true}) { // a view of another shape keeps the whole batch plain
+    Random random(32);
+    Case c;
+    c.tolerance = 1e-5;
+    c.what = view ? "rows of a plain batch" : "rows of a batch";
+    const uint32_t batch = c.input(random, plan::F32, {6, 32, 6, 6}), w = c.input(random, plan::F32, {32, 32, 3, 3});
+    const uint32_t rows = c.output(plan::F32, {2, 32, 6, 6}), y = c.output(plan::F32, {2, 32, 6, 6});
+    const uint32_t sum = c.output(plan::F32, {2, 32, 6, 6});
+    c.inputs[sum] = Values(2 * 32 * 6 * 6, 0);
+    if (view)
+      c.plan.alias(batch, {6, 32, 36});
+    c.plan.kernel("micro_rows", {batch}, {rows}, {{"parts", int64_t(3)}});
+    c.plan.kernel("conv", {rows, w}, {y}, same3);
+    c.plan.kernel("add", {sum, y}, {sum});
+    plan::Program &program = *c.plan.plan().mutable_programs(0);
+    program.add_section_ends(3);
+    for (uint32_t index : {0u, 1u, 2u})
+      program.add_calls()->set_index(index);
+    c.plan.plan().set_version(2);
+    check(c);
+    auto loaded = (*createBackend("cpu"))->load(c.plan.plan(), LoadOptions());
+    REQUIRE(loaded.ok());
+    CHECK((*loaded)->layout(batch).plain() == view);
+    CHECK_FALSE((*loaded)->layout(rows).plain());
+    CHECK(((*loaded)->describe(0, 0).find("reorder") != std::string::npos) == view);
+  }
+}
+
 TEST_CASE("buffers with views stay plain, collectives have one layout", "[conformance]") {
   PlanBuilder p;
   Shape s = {2, 32, 6, 6}, ws = {32, 32, 3, 3};

@@ -25,6 +25,45 @@ TEST_CASE("transpositions large enough for squares and threads", "[conformance]"
     }
 }
 
+/// A section that is called once per part: y[part] = the part's rows of x, for every type.
+TEST_CASE("rows of the micro-batch of every call", "[conformance]") {
+  Random random(43);
+  const std::vector<plan::DType> types = {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64,
+                                          plan::I32, plan::I8,  plan::U8,  plan::BOOL};
+  for (plan::DType type : types)
+    for (int64_t parts : {1, 2, 3, 8}) {
+      const Shape row = random.pick<Shape>({{}, {1}, {5}, {3, 4}, {2, 3, 4, 7}});
+      const int64_t rows = random.pick<int64_t>({1, 2, 17});
+      Case c;
+      Shape x = {rows * parts}, part = {rows}, flat = {1};
+      x.insert(x.end(), row.begin(), row.end());
+      part.insert(part.end(), row.begin(), row.end());
+      flat.insert(flat.end(), part.begin(), part.end());
+      const uint32_t in = c.plan.buffer(type, x);
+      c.inputs[in] = random.integers(elementCount(x), 0, type == plan::BOOL ? 1 : 9);
+      // Every call puts its rows behind those of the calls before: all = [all[1:], rows].
+      const uint32_t taken = c.plan.buffer(type, part), view = c.plan.alias(taken, flat);
+      Shape every = flat, longer = flat, starts(flat.size(), 0);
+      every[0] = parts;
+      longer[0] = parts + 1;
+      starts[0] = 1;
+      const uint32_t all = c.plan.buffer(type, every), joined = c.plan.buffer(type, longer);
+      c.inputs[all] = Values(size_t(elementCount(every)), 0);
+      c.plan.kernel("micro_rows", {in}, {taken}, {{"parts", parts}});
+      c.plan.kernel("concat", {all, view}, {joined}, {{"dim", int64_t(0)}});
+      c.plan.kernel("slice", {joined}, {all},
+                    {{"starts", starts}, {"limits", longer}, {"strides", Shape(longer.size(), 1)}});
+      plan::Program &program = *c.plan.plan().mutable_programs(0);
+      program.add_section_ends(3);
+      for (int64_t i = parts; i-- > 0;) // from the last to the first
+        program.add_calls()->set_index(uint32_t(i));
+      c.plan.plan().set_version(2);
+      c.wanted = {all};
+      c.what = "micro_rows of " + dtypeName(type) + str(x) + " in " + std::to_string(parts) + " parts";
+      check(c);
+    }
+}
+
 TEST_CASE("data movement of random shapes", "[conformance]") {
   Random random(41);
   for (int i = 0; i < 150; ++i) {

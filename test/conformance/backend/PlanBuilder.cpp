@@ -1,6 +1,7 @@
 #include "test/conformance/backend/PlanBuilder.h"
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Kernel.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <stdexcept>
 
@@ -91,12 +92,11 @@ std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<
     encode(p.dtype(b), values, host.data());
     need(p.upload(b, host.data()));
   }
-  for (uint32_t s = 0; s < uint32_t(plan_.programs(0).steps_size()); ++s) {
-    if (descriptions)
-      descriptions->push_back(p.describe(0, s));
-    if (!programs)
-      need(p.launch(0, s));
-  }
+  for (uint32_t s = 0; descriptions && s < uint32_t(plan_.programs(0).steps_size()); ++s)
+    descriptions->push_back(p.describe(0, s));
+  if (!programs)
+    for (const StepInTime at : TimeOrder(plan_.programs(0)))
+      need(p.launch(0, at.step, at.index));
   if (programs)
     need(programs->runProgram(0, {}));
   need(p.synchronize());

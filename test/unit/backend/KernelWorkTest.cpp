@@ -100,3 +100,10 @@ TEST_CASE("a fused loop has one operation per instruction and element") {
   CHECK(work.flops == 2.0 * 4 * 8);
   CHECK(work.bytes == 2 * 4 * 4 * 8);
 }
+
+TEST_CASE("a micro-batch's rows count, not the whole batch") {
+  PlanBuilder p;
+  const uint32_t x = p.buffer(plan::F32, {32, 4}), y = p.buffer(plan::F32, {2, 4});
+  p.kernel("micro_rows", {x}, {y}, {{"parts", int64_t(16)}});
+  CHECK(only(p.plan()).bytes == 2 * 4 * 2 * 4);
+}

@@ -80,7 +80,7 @@ struct Memory : LoadedPlan {
     });
     return {};
   }
-  RtStatus launch(uint32_t, uint32_t) override { return {}; }
+  RtStatus launch(uint32_t, uint32_t, uint32_t) override { return {}; }
   RtStatus synchronize() override { return {}; }
   std::string describe(uint32_t, uint32_t) const override { return ""; }
 };

@@ -236,7 +236,7 @@ struct OddLayout : LoadedPlan {
         static_cast<float *>(host)[i * 4 + j] = from[rank % 2 ? (j / 2) * 4 + i * 2 + j % 2 : i * 4 + j];
     return {};
   }
-  RtStatus launch(uint32_t p, uint32_t s) override { return inner->launch(p, s); }
+  RtStatus launch(uint32_t p, uint32_t s, uint32_t i) override { return inner->launch(p, s, i); }
   RtStatus synchronize() override { return inner->synchronize(); }
   std::string describe(uint32_t p, uint32_t s) const override { return inner->describe(p, s); }
 };

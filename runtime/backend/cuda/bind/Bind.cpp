@@ -3,6 +3,7 @@
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
 #include "runtime/backend/cuda/text/Source.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
 #include <functional>
@@ -191,6 +192,7 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
       {"slice", single(bindMovement)},
       {"pad", single(bindMovement)},
       {"concat", single(bindMovement)},
+      {kMicroRows, single(bindMicroRows)},
       {"gather", single(bindIndexing)},
       {"scatter_add", single(bindIndexing)},
       {"argmax", single(bindIndexing)},
@@ -214,9 +216,9 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
   if (it == table.end())
     return Status::error("the cuda backend has no kernel '" + call.name() + "'");
   // Kernels that only move elements accept any type, and pooling converts to F32 itself.
-  static const std::set<std::string, std::less<>> anyType = {"reshape",       "transpose",    "slice",    "pad",
-                                                             "concat",        "gather",       "max_pool", "avg_pool",
-                                                             "max_pool_grad", "avg_pool_grad"};
+  static const std::set<std::string, std::less<>> anyType = {"reshape",       "transpose",     "slice",    "pad",
+                                                             "concat",        "gather",        "max_pool", "avg_pool",
+                                                             "max_pool_grad", "avg_pool_grad", kMicroRows};
   if (!hasHalf(call) || anyType.contains(call.name()))
     return it->second(call, options);
   // Products of 16 bits run on tensor cores as they are. Where the library refuses that, they run on F32 copies, which
@@ -255,6 +257,8 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
     choices = bindThroughLast(call, [&](const KernelCall &c) { return bindConv(c, options); });
   } else if (last && call.name().find("_pool") != std::string::npos) {
     return bindPool(call);
+  } else if (call.name() == kMicroRows) {
+    return std::vector<CudaKernel>{bindMicroRows(call)};
   }
   Status refusal;
   for (CudaKernel &choice : bindThroughPlain(call, [&](const KernelCall &copied) {

@@ -25,13 +25,14 @@ namespace tessera::rt::cuda {
 /// A device address, or a place in the kernel's scratch, which is only known when the plan is loaded.
 struct Place {
   bool scratch = false;
-  uint64_t value = 0; // address or offset
+  uint64_t value = 0;    // address or offset
+  uint64_t perIndex = 0; // bytes that are added once per index of the call (LoadedPlan::launch)
 };
 /// Addresses from here on stand for scratch memory; no real memory has them.
 constexpr uint64_t kScratchBase = uint64_t(1) << 60;
 inline Place at(const void *address) {
   const auto value = reinterpret_cast<uint64_t>(address);
-  return value >= kScratchBase ? Place{true, value - kScratchBase} : Place{false, value};
+  return value >= kScratchBase ? Place{true, value - kScratchBase, 0} : Place{false, value, 0};
 }
 
 /// Launches the function "k" of a translation unit; every argument is a pointer.
@@ -71,7 +72,7 @@ struct CudaKernel {
 
   /// Reserves scratch, aligned to 256 bytes.
   Place reserve(uint64_t bytes) {
-    Place place{true, scratch};
+    Place place{true, scratch, 0};
     scratch += (bytes + 255) / 256 * 256;
     return place;
   }
@@ -94,6 +95,8 @@ inline bool libraryTypes(plan::DType in, plan::DType out) {
 // The parts, one per file.
 CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
 CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
+/// Its operands may lie plain or with channels last, each for itself.
+CudaKernel bindMicroRows(const KernelCall &call);
 CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
 CudaKernel bindSoftmax(const KernelCall &call);
 std::vector<CudaKernel> bindPool(const KernelCall &call);

@@ -1,9 +1,12 @@
-// reshape, transpose, slice, pad, concat: copies of strided boxes. The addresses are computed as the reference
-// backend's are (reference/Movement.cpp).
+// reshape, transpose, slice, pad, concat, micro_rows: copies of strided boxes. The addresses are computed as the
+// reference backend's are (reference/Movement.cpp).
 #include "runtime/backend/Half.h"
+#include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/text/Source.h"
+#include "runtime/plan/TimeOrder.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tessera::rt::cuda {
@@ -132,6 +135,28 @@ void concat(const KernelCall &call, CudaKernel &kernel) {
 }
 
 } // namespace
+
+CudaKernel bindMicroRows(const KernelCall &call) {
+  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  const int64_t parts = call.intAttribute(kParts);
+  auto strides = [](const TensorView &t) {
+    return t.layout.plain() ? rowMajorStrides(t.shape) : channelsLastStrides(t.shape);
+  };
+  CudaKernel kernel;
+  kernel.description = "generated";
+  if (y.elements() == 0)
+    return kernel;
+  StridedCopy copy = {y.shape, strides(y), strides(x), 0, 0, bytesPerElement(y.dtype)};
+  const uint64_t row = uint64_t(copy.fromStrides[0]) * copy.elementBytes;
+  copy.fromStrides[0] = y.shape[0] > 1 ? copy.fromStrides[0] * parts : 0;
+  if (!y.layout.plain()) // the loops run in the order of the memory that is written
+    for (Shape *list : {&copy.sizes, &copy.toStrides, &copy.fromStrides})
+      std::rotate(list->begin() + 1, list->begin() + 2, list->end());
+  Place from = at(x.data);
+  from.perIndex = row;
+  kernel.actions.push_back(Launch{stridedCopySource(copy), {blocksFor(y.elements()), 1, 1}, 256, {from, at(y.data)}});
+  return kernel;
+}
 
 CudaKernel bindMovement(const KernelCall &call) {
   CudaKernel kernel;

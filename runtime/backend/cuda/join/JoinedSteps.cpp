@@ -36,9 +36,11 @@ BufferUses::BufferUses(const plan::Plan &plan)
 }
 
 JoinedProgram::JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers)
-    : accesses_(accessesOf(program, buffers)) {}
+    : order_(program), accesses_(accessesOf(program, buffers)) {}
 
 std::optional<size_t> JoinedProgram::place(const StepSet &set) const {
+  if (set.steps.back() >= order_.sectionOf(uint32_t(set.steps.front())).end)
+    return std::nullopt;
   // Steps in between that conflict with an earlier step of the set must run after the whole set, and those that
   // conflict with a later one before it.
   size_t after = 0, before = set.steps.back() + 1;

@@ -7,8 +7,8 @@
 //   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x
 //   nor w
 //
-// A set of steps runs in the place of one of them. Other steps in between that read or write the same bytes keep their
-// order with every step of the set. Results that only the set reads need not be stored.
+// A set of steps is of one section and runs in the place of one of them. Other steps in between that read or write the
+// same bytes keep their order with every step of the set. Results that only the set reads need not be stored.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
@@ -50,7 +50,7 @@ class JoinedProgram {
 public:
   JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers);
 
-  /// The last step in whose place the set can run.
+  /// The last step in whose place the set can run; nothing if there is none, or the set is of two sections.
   std::optional<size_t> place(const StepSet &set) const;
   void join(const StepSet &set, size_t place);
 
@@ -60,6 +60,7 @@ public:
   const std::vector<StepAccess> &accesses() const { return accesses_; }
 
 private:
+  const TimeOrder order_;
   std::vector<StepAccess> accesses_;
   std::map<size_t, size_t> places_;
 };

@@ -18,12 +18,12 @@ bool conflict(const StepAccess &a, const StepAccess &b) {
 
 namespace {
 
-/// Makes one segment on two streams of the steps [begin, end).
-Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) {
+/// Makes one segment on two streams of what runs in [begin, end) of the order.
+Segment streams(const std::vector<StepAccess> &steps, const std::vector<StepInTime> &order, size_t begin, size_t end) {
   Segment segment;
   segment.events = 1;
-  int last[2] = {-1, -1};   // position of each stream's last step in segment.steps
-  int waited[2] = {-1, -1}; // position of the latest step of the other stream that each has waited for
+  std::vector<int> placed[2]; // positions of each stream's steps in segment.steps
+  int waited[2] = {-1, -1};   // position of the latest step of the other stream that each has waited for
   auto eventAfter = [&](int position) {
     int &records = segment.steps[size_t(position)].records;
     if (records < 0)
@@ -31,48 +31,50 @@ Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) 
     return records;
   };
   for (size_t s = begin; s < end; ++s) {
+    const StepAccess &access = steps[order[s].step];
     ScheduledStep next;
-    next.step = uint32_t(s);
-    next.stream = steps[s].collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
+    next.at = order[s];
+    next.stream = access.collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
     const int me = next.stream;
-    for (int p = int(segment.steps.size()) - 1; p > waited[me]; --p) {
-      const ScheduledStep &earlier = segment.steps[size_t(p)];
-      if (earlier.stream == me || !conflict(steps[earlier.step], steps[s]))
+    const std::vector<int> &others = placed[me == TESSERA_COMM_STREAM ? TESSERA_COMPUTE_STREAM : TESSERA_COMM_STREAM];
+    for (size_t i = others.size(); i-- > 0 && others[i] > waited[me];) {
+      if (!conflict(steps[segment.steps[size_t(others[i])].at.step], access))
         continue;
-      next.waitsFor = eventAfter(p);
-      waited[me] = p;
+      next.waitsFor = eventAfter(others[i]);
+      waited[me] = others[i];
       break;
     }
-    if (me == TESSERA_COMM_STREAM && last[me] < 0 && next.waitsFor < 0)
+    if (me == TESSERA_COMM_STREAM && placed[me].empty() && next.waitsFor < 0)
       next.waitsFor = 0; // forks the stream
-    last[me] = int(segment.steps.size());
+    placed[me].push_back(int(segment.steps.size()));
     segment.steps.push_back(next);
   }
-  if (last[TESSERA_COMM_STREAM] >= 0)
-    segment.joins = eventAfter(last[TESSERA_COMM_STREAM]);
+  if (!placed[TESSERA_COMM_STREAM].empty())
+    segment.joins = eventAfter(placed[TESSERA_COMM_STREAM].back());
   return segment;
 }
 
 } // namespace
 
-std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool collectivesOnHost) {
+std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, const std::vector<StepInTime> &order,
+                                     bool collectivesOnHost) {
   std::vector<Segment> segments;
-  for (size_t begin = 0; begin < steps.size();) {
-    size_t end = steps.size();
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = order.size();
     if (collectivesOnHost) {
       end = begin;
-      while (end < steps.size() && !steps[end].collective)
+      while (end < order.size() && !steps[order[end].step].collective)
         ++end;
       if (end == begin) {
         Segment host;
         host.onHost = true;
-        host.steps.push_back({uint32_t(begin), TESSERA_COMPUTE_STREAM, -1, -1});
+        host.steps.push_back({order[begin], TESSERA_COMPUTE_STREAM, -1, -1});
         segments.push_back(host);
         ++begin;
         continue;
       }
     }
-    segments.push_back(streams(steps, begin, end));
+    segments.push_back(streams(steps, order, begin, end));
     begin = end;
   }
   return segments;

@@ -7,6 +7,8 @@
 //   steps: 0 kernel writes g1 · 1 collective g1 -> r1 · 2 kernel writes g2 · 3 kernel reads r1
 //   =>  compute: 0, record A, 2, wait B, 3        communication: wait A, 1, record B
 //
+// The order is that of time (TimeOrder.h): a step of a section that is called twice stands in it twice.
+//
 // A program becomes segments. If collectives only enqueue device work, there is one segment, which can be
 // recorded as a graph. If they go through the host (ranks that share a device), each is a segment of its own
 // and the kernels between are segments. A segment begins and ends on the compute stream alone: the other is
@@ -18,7 +20,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_STREAMSCHEDULE_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_STREAMSCHEDULE_H
 
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <cstdint>
 #include <vector>
@@ -38,7 +40,7 @@ bool conflict(const StepAccess &a, const StepAccess &b);
 bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b);
 
 struct ScheduledStep {
-  uint32_t step = 0;
+  StepInTime at;
   int stream = 0;    // TESSERA_COMPUTE_STREAM or TESSERA_COMM_STREAM
   int waitsFor = -1; // an event, before the step
   int records = -1;  // an event, after the step
@@ -50,7 +52,9 @@ struct Segment {
   int joins = -1; // the compute stream waits for this event after the last step
 };
 
-std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool collectivesOnHost);
+/// `steps`: by step. `order`: which of them run, and when.
+std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, const std::vector<StepInTime> &order,
+                                     bool collectivesOnHost);
 
 /// The bytes that every step of a program reads and writes; `buffers` are their places in the arena.
 std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vector<ByteRange> &buffers);

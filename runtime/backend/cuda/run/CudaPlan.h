@@ -33,7 +33,7 @@ public:
   size_t scratchBytes() const override { return scratch_.size() + inputBytes_ + snapshotBytes_; }
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
-  Status launch(uint32_t program, uint32_t step) override;
+  Status launch(uint32_t program, uint32_t step, uint32_t index) override;
   Status synchronize() override;
   Capabilities capabilities() override;
 
@@ -82,10 +82,10 @@ private:
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   std::vector<ByteRange> byteRanges() const;
   Status compile(const LoadOptions &options);
-  void *resolve(const Place &place) const;
+  void *resolve(const Place &place, uint32_t index) const;
   template <typename F> void forEachKernel(F &&f);
-  Status run(const Bound &bound, const Kernel &kernel);
-  Status run(const Kernel &kernel, uint32_t program, uint32_t step);
+  Status run(const Bound &bound, const Kernel &kernel, uint32_t index);
+  Status run(const Kernel &kernel, uint32_t program, StepInTime at);
   Status schedule(ProgramState &state, uint32_t program, bool onHost);
   Status enqueue(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives,
                  bool timed);

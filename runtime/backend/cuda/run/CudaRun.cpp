@@ -118,13 +118,15 @@ Status CudaPlan::synchronize() {
   return Status();
 }
 
-void *CudaPlan::resolve(const Place &place) const {
-  return place.scratch ? scratch_.data() + place.value : reinterpret_cast<void *>(place.value);
+void *CudaPlan::resolve(const Place &place, uint32_t index) const {
+  const uint64_t value = place.value + index * place.perIndex;
+  return place.scratch ? scratch_.data() + value : reinterpret_cast<void *>(value);
 }
 
-Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
+Status CudaPlan::run(const Bound &bound, const Kernel &kernel, uint32_t index) {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
+  auto resolve = [&](const Place &place) { return this->resolve(place, index); };
   if (const auto *launch = std::get_if<Launch>(&bound.action)) {
     void *values[64], *pointers[64];
     std::vector<void *> more; // rarely used: for an expression with more operands
@@ -171,16 +173,16 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
   return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
 }
 
-Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t number) {
+Status CudaPlan::run(const Kernel &kernel, uint32_t program, StepInTime at) {
   for (const Bound &bound : kernel.actions)
-    if (Status status = run(bound, kernel); !status)
-      return status.context(stepText(program, number));
+    if (Status status = run(bound, kernel, at.index); !status)
+      return status.context(stepText(program, at.step));
   return Status();
 }
 
-Status CudaPlan::launch(uint32_t program, uint32_t number) {
+Status CudaPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   TESSERA_RETURN_IF_ERROR(checkStep(program, number));
-  return run(kernels_[program][number], program, number);
+  return run(kernels_[program][number], program, {number, index});
 }
 
 std::string CudaPlan::implementation(uint32_t program, uint32_t number) const {
@@ -192,7 +194,10 @@ std::string CudaPlan::implementation(uint32_t program, uint32_t number) const {
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
-  state.segments = scheduleProgram(joins_[program].accesses(), onHost);
+  std::vector<StepInTime> order;
+  for (const StepInTime at : TimeOrder(plan().programs(int(program))))
+    order.push_back(at);
+  state.segments = scheduleProgram(joins_[program].accesses(), order, onHost);
   state.graphs.assign(state.segments.size(), nullptr);
   state.timedGraphs = state.graphs;
   state.onHost = onHost;
@@ -237,12 +242,12 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
   for (const ScheduledStep &s : segment.steps) {
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
-    const bool collective = step(program, s.step).has_collective();
-    const std::optional<size_t> place = joins_[program].placeOf(s.step);
-    TESSERA_RETURN_IF_ERROR(collective         ? collectives.run(s.step)
-                            : !place           ? launch(program, s.step)
-                            : *place == s.step ? run(joined_[program].at(s.step), program, s.step)
-                                               : Status());
+    const bool collective = step(program, s.at.step).has_collective();
+    const std::optional<size_t> place = joins_[program].placeOf(s.at.step);
+    TESSERA_RETURN_IF_ERROR(collective            ? collectives.run(s.at)
+                            : !place              ? launch(program, s.at.step, s.at.index)
+                            : *place == s.at.step ? run(joined_[program].at(s.at.step), program, s.at)
+                                                  : Status());
     if (s.records >= 0)
       TESSERA_RETURN_IF_ERROR(record(s.stream, events[size_t(s.records)]));
   }
@@ -294,7 +299,7 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
   for (size_t i = 0; i < state.segments.size(); ++i) {
     const Segment &segment = state.segments[i];
     if (segment.onHost) {
-      TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].step));
+      TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].at));
       continue;
     }
     if (state.runs >= 1)
