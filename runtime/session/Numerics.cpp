@@ -139,6 +139,7 @@ Status Numerics::lookAtInputs() {
 
 Status Numerics::lookAt(const StepDone &done) {
   const plan::Step &step = executor_.plan().programs(done.program).steps(done.step);
+  const std::string call = executor_.order(done.program).callText({uint32_t(done.step), done.index});
   NonFinite before, after;
   before.infinity = step.makes_infinity();
   auto add = [](NonFinite &sum, const NonFinite &more) {
@@ -168,10 +169,11 @@ Status Numerics::lookAt(const StepDone &done) {
   // A number that is not finite and comes from another rank arrives by a collective, whose place is
   // later.
   if ((after.nan && !before.nan) || (after.infinity && !before.infinity && !before.nan))
-    found(2 + done.step,
+    found(2 + done.place,
           (step.has_collective() ? "the " + collectiveName(step.collective().kind()) + " " + quoted(step.name())
                                  : "the operator " + quoted(step.name()) + " (" + step.kernel().name() + ")") +
-              " makes " + textOf(after) + " of " + (before.infinity ? "infinite" : "finite") + " operands");
+              " makes " + textOf(after) + " of " + (before.infinity ? "infinite" : "finite") + " operands" +
+              (call.empty() ? "" : " in " + call));
   return Status();
 }
 

@@ -69,7 +69,7 @@ private:
 
   // The members below belong to explain().
   std::vector<NonFinite> seen_; // by buffer, of views at what they show
-  int64_t place_ = -1;          // in program order; -1: nothing found
+  int64_t place_ = -1;          // in time; -1: nothing found
   std::string what_;
 };
 

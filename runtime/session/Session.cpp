@@ -113,19 +113,19 @@ Status introduce(Session &s) {
                  ", kernel scratch " + bytesText(scratch) + ")");
   for (int p = 0; p < plan.programs_size(); ++p) {
     const plan::Program &program = plan.programs(p);
-    uint64_t sent = 0;
-    int collectives = 0, messages = 0;
+    const TimeOrder &order = s.executor.order(p);
+    uint64_t sent = 0, collectives = 0, messages = 0;
     for (int step = 0; step < program.steps_size(); ++step)
       if (const CollectiveCall *call = s.executor.collective(p, step)) {
-        sent += bytesSent(plan, program.steps(step).collective());
-        ++collectives;
-        messages += !call->joined();
+        const uint64_t times = order.timesOf(uint32_t(step));
+        sent += times * bytesSent(plan, program.steps(step).collective());
+        collectives += times;
+        messages += call->joined() ? 0 : times;
       }
     int staged = s.executor.stagedCollectives(p);
-    s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) + " steps, " +
-                   std::to_string(collectives) + " collectives " +
-                   (messages < collectives ? "in " + std::to_string(messages) + " messages " : "") + "that send " +
-                   bytesText(sent) + " per rank" +
+    s.console.line("program " + program.name() + ": " + order.text() + ", " + std::to_string(collectives) +
+                   " collectives " + (messages < collectives ? "in " + std::to_string(messages) + " messages " : "") +
+                   "that send " + bytesText(sent) + " per rank" +
                    (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
   }
   return Status();
@@ -146,7 +146,7 @@ void printProfile(Session &s) {
     auto runs = double(times.runs);
     s.console.line("profile of program " + plan.programs(p).name() +
                    " on rank 0: " + numberText(total / runs * 1e3, 4) + " ms a run; by kernel:");
-    std::map<std::string, std::pair<double, int>> kinds;
+    std::map<std::string, std::pair<double, uint64_t>> kinds;
     auto describe = [&](int step) {
       const plan::Step &st = plan.programs(p).steps(step);
       const CollectiveCall *call = s.executor.collective(p, step);
@@ -157,7 +157,7 @@ void printProfile(Session &s) {
     for (int step : order) {
       auto &[seconds, count] = kinds[describe(step)];
       seconds += times.seconds[size_t(step)];
-      ++count;
+      count += s.executor.order(p).timesOf(uint32_t(step));
     }
     std::vector<std::pair<double, std::string>> sorted;
     for (const auto &[kind, entry] : kinds)
@@ -172,8 +172,12 @@ void printProfile(Session &s) {
     for (size_t i = 0; i < sorted.size() && i < 20; ++i)
       row(-sorted[i].first, std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
     s.console.line("by step:");
-    for (size_t i = 0; i < order.size() && i < 30; ++i)
-      row(times.seconds[size_t(order[i])], plan.programs(p).steps(order[i]).name() + "  (" + describe(order[i]) + ")");
+    for (size_t i = 0; i < order.size() && i < 30; ++i) {
+      const uint32_t calls = s.executor.order(p).timesOf(uint32_t(order[i]));
+      row(times.seconds[size_t(order[i])], plan.programs(p).steps(order[i]).name() +
+                                               (calls == 1 ? "" : " x " + std::to_string(calls)) + "  (" +
+                                               describe(order[i]) + ")");
+    }
   }
 }
 

@@ -145,7 +145,7 @@ void Trace::begin(int64_t step) {
   executor_.observe([this](const StepDone &done) {
     const Track track = executor_.collective(done.program, done.step) ? Track::Communication : Track::Compute;
     std::lock_guard lock(mutex_);
-    events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program});
+    events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program, done.index});
     return Status();
   });
 }
@@ -153,7 +153,7 @@ void Trace::begin(int64_t step) {
 void Trace::closePhase(Time now) {
   std::lock_guard lock(mutex_);
   if (phase_)
-    events_.push_back({Track::Step, phaseBegin_, now, phase_, 0, 0});
+    events_.push_back({Track::Step, phaseBegin_, now, phase_});
   phase_ = nullptr;
 }
 
@@ -173,7 +173,7 @@ Status Trace::end() {
   closePhase(now);
   {
     std::lock_guard lock(mutex_);
-    events_.push_back({Track::Step, stepBegin_, now, nullptr, step_, 0});
+    events_.push_back({Track::Step, stepBegin_, now, nullptr, step_});
   }
   executor_.observe(nullptr);
   return std::exchange(step_, 0) == range_.last ? write() : Status();
@@ -186,7 +186,9 @@ std::string Trace::stepText(const Event &event) const {
   const plan::Plan &plan = executor_.plan();
   const plan::Step &step = plan.programs(event.program).steps(int(event.number));
   const int64_t ns = nanoseconds(event.end) - nanoseconds(event.begin);
-  std::string text = "\"name\": " + quotedJson(step.name());
+  const std::string which = executor_.order(event.program).callText({uint32_t(event.number), event.index});
+  const std::string microBatch = which.empty() ? "" : "\"micro_batch\": " + std::to_string(event.index + 1) + ", ";
+  std::string text = "\"name\": " + quotedJson(step.name() + (which.empty() ? "" : "/" + which));
   if (step.has_collective()) {
     const plan::Collective &c = step.collective();
     const plan::Group &group = plan.groups(int(c.group()));
@@ -200,8 +202,9 @@ std::string Trace::stepText(const Event &event) const {
       if (executor_.collective(event.program, s)->joined())
         sent += bytesSent(plan, plan.programs(event.program).steps(s).collective());
     sent = sent * held / std::max<uint64_t>(planned, 1);
-    text += ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
-            ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
+    text += ", \"cat\": \"collective\", \"args\": {" + microBatch +
+            "\"kind\": " + quotedJson(collectiveName(c.kind())) + ", \"group\": " + quotedJson(group.name()) +
+            ", \"ranks\": [";
     for (int i = 0; i < group.ranks_size(); ++i)
       text += (i ? ", " : "") + std::to_string(group.ranks(i));
     text += "], \"bytes_sent\": " + std::to_string(sent) + perSecond("GB/s", double(sent), ns);
@@ -211,7 +214,7 @@ std::string Trace::stepText(const Event &event) const {
       text += ", \"joined\": true";
     return text + "}";
   }
-  text += ", \"cat\": \"kernel\", \"args\": {\"kernel\": " + quotedJson(step.kernel().name()) +
+  text += ", \"cat\": \"kernel\", \"args\": {" + microBatch + "\"kernel\": " + quotedJson(step.kernel().name()) +
           ", \"implementation\": " +
           quotedJson(executor_.loaded().describe(uint32_t(event.program), uint32_t(event.number)));
   KernelCall call;

@@ -67,6 +67,7 @@ private:
     const char *what = nullptr; // of phases
     int64_t number = 0;         // of a step, a batch; of a program's step
     int program = 0;
+    uint32_t index = 0; // of the call that a program's step runs in
   };
 
   bool active() const { return step_ != 0; }

@@ -6,6 +6,7 @@
 #include "runtime/data/NpyFile.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/support/Version.h"
+#include "test/unit/plan/LoopPlan.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <array>
@@ -431,6 +432,34 @@ TEST_CASE("verification accepts a good plan and finds a wrong one") {
   result = {};
   REQUIRE(f.run(f.writePlan(2, forgets), o, result).ok());
   CHECK_FALSE(result.verified);
+}
+
+TEST_CASE("a plan that calls its sections is verified, and one that calls them wrongly is not") {
+  Fixture f;
+  const std::vector<float> x = {1, 2, 3, -1, 0, 2, 4, 1, -2, 1, 5, 3};
+  REQUIRE(writeNpy(f.path + "/x.npy", plan::F32, {6, 2}, x.data()).ok());
+  auto infer = [](bool calls) {
+    plan::Plan p = LoopPlan::make(0, 1, 3, calls);
+    p.set_global_batch(6);
+    p.mutable_programs(0)->set_name("infer");
+    for (plan::Binding &binding : *p.mutable_bindings())
+      if (!binding.program().empty())
+        binding.set_program("infer");
+    return p;
+  };
+  RunOptions o = f.options();
+  o.mode = RunMode::Verify;
+  for (const bool wrong : {false, true}) {
+    plan::Plan p = infer(true);
+    if (wrong)
+      p.mutable_programs(0)->mutable_calls(2)->set_index(0); // the first micro-batch twice, and the second never
+    REQUIRE(writePlanDirectory(f.path + "/loop", {PlanContents(p)}, PlanContents(infer(false))).ok());
+    RunResult result;
+    RtStatus status = f.run(f.path + "/loop", o, result);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    CHECK(result.verified == !wrong);
+  }
 }
 
 TEST_CASE("a data error names the rank and stops all") {
