@@ -37,11 +37,16 @@ static RankFacts factsOf(const plan::Plan &p) {
     ProgramFacts f;
     f.name = rt::printable(program.name());
     const std::vector<int> messages = rt::messagesOf(program);
+    const rt::TimeOrder order(program);
+    f.sections = order.sections();
+    if (order.repeats())
+      f.repeats = order.text();
     for (int s = 0; s < program.steps_size(); ++s) {
       const plan::Step &step = program.steps(s);
-      f.messages += messages[size_t(s)] == s;
+      const uint64_t times = order.timesOf(uint32_t(s));
+      f.messages += messages[size_t(s)] == s ? times : 0;
       if (!step.has_collective()) {
-        ++f.kernels;
+        f.kernels += times;
         continue;
       }
       const plan::Collective &c = step.collective();
@@ -50,8 +55,8 @@ static RankFacts factsOf(const plan::Plan &p) {
       if (!group.empty())
         key += " over " + group;
       CollectiveCount &count = f.collectives[key];
-      ++count.count;
-      count.bytesSent += rt::bytesSent(p, c);
+      count.count += times;
+      count.bytesSent += times * rt::bytesSent(p, c);
     }
     facts.programs.push_back(std::move(f));
   }
@@ -97,7 +102,8 @@ std::string toText(const PlanFacts &facts, bool all) {
       CollectiveCount total = p.total();
       out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
              " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
-             bytesText(double(total.bytesSent)) + " sent per step\n";
+             bytesText(double(total.bytesSent)) + " sent per step" + (p.repeats.empty() ? "" : " (" + p.repeats + ")") +
+             "\n";
       if (all || &p == &r.programs.front())
         for (const auto &[name, c] : p.collectives)
           out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";

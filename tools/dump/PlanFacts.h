@@ -3,6 +3,7 @@
 #define TESSERA_TOOLS_DUMP_PLANFACTS_H
 
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <cstdint>
 #include <map>
@@ -15,9 +16,12 @@ struct CollectiveCount {
   uint64_t count = 0, bytesSent = 0;
 };
 
+/// Of one run: what a section does counts as often as the section is called.
 struct ProgramFacts {
   std::string name;
-  uint64_t kernels = 0, messages = 0;                 // messages: as which the collectives are sent
+  std::vector<rt::Section> sections;
+  std::string repeats;                // "3 + 20 x 16 + 8 steps", where a section is called more than once; else empty
+  uint64_t kernels = 0, messages = 0; // messages: as which the collectives are sent
   std::map<std::string, CollectiveCount> collectives; // "all-reduce over data" -> how many
   CollectiveCount total() const;
 };

@@ -296,7 +296,11 @@ std::string toJson(const PlanFacts &facts, const Report &report, Json page) {
       Json collectives = Json::array();
       for (const auto &[name, c] : p.collectives)
         collectives.push_back({{"what", name}, {"count", c.count}, {"bytes_sent", c.bytesSent}});
+      Json sections = Json::array();
+      for (const rt::Section &section : p.sections)
+        sections.push_back({{"steps", section.end - section.begin}, {"calls", section.calls}});
       programs.push_back({{"name", p.name},
+                          {"sections", std::move(sections)},
                           {"kernels", p.kernels},
                           {"num_collectives", p.total().count},
                           {"num_messages", p.messages},

@@ -1,6 +1,7 @@
 #include "tools/page/Arena.h"
 
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
 #include <numeric>
@@ -26,7 +27,8 @@ struct Life {
 class ArenaReader {
 public:
   explicit ArenaReader(const plan::Plan &plan)
-      : plan_(plan), program_(plan.programs(0)), end_(program_.steps_size() - 1), lives_(size_t(plan.buffers_size())) {}
+      : plan_(plan), program_(plan.programs(0)), order_(program_), end_(program_.steps_size() - 1),
+        lives_(size_t(plan.buffers_size())) {}
 
   Json read() {
     follow();
@@ -76,6 +78,7 @@ public:
             {"program", program_.name()},
             {"kinds", std::move(kinds)},
             {"steps", steps()},
+            {"sections", sections()},
             {"buffers", std::move(buffers)},
             {"live_bytes", change},
             {"peak_step", peak},
@@ -119,16 +122,28 @@ private:
   }
 
   void follow() {
-    for (int s = 0; s <= end_; ++s) {
-      const plan::Step &step = program_.steps(s);
-      if (step.has_collective()) {
-        lifeOf(step.collective().input()).covers(s);
-        lifeOf(step.collective().output()).covers(s);
+    for (const rt::Section &section : order_.sections()) {
+      std::set<uint32_t> written; // in this section so far
+      for (uint32_t s = section.begin; s < section.end; ++s) {
+        auto reads = [&](uint32_t b) {
+          lifeOf(b).covers(s);
+          if (section.calls > 1 && !written.contains(rootOf(b))) { // the next call reads it, too
+            lifeOf(b).covers(section.begin);
+            lifeOf(b).covers(section.end - 1);
+          }
+        };
+        auto writes = [&](uint32_t b) {
+          lifeOf(b).covers(s);
+          written.insert(rootOf(b));
+        };
+        const plan::Step &step = program_.steps(int(s));
+        if (step.has_collective()) {
+          reads(step.collective().input());
+          writes(step.collective().output());
+        }
+        std::ranges::for_each(step.kernel().inputs(), reads);
+        std::ranges::for_each(step.kernel().outputs(), writes);
       }
-      for (uint32_t b : step.kernel().inputs())
-        lifeOf(b).covers(s);
-      for (uint32_t b : step.kernel().outputs())
-        lifeOf(b).covers(s);
     }
   }
 
@@ -162,8 +177,16 @@ private:
     return steps;
   }
 
+  Json sections() const {
+    Json sections = Json::array();
+    for (const rt::Section &section : order_.sections())
+      sections.push_back(Json::array({section.begin, section.end - section.begin, section.calls}));
+    return sections;
+  }
+
   const plan::Plan &plan_;
   const plan::Program &program_;
+  const rt::TimeOrder order_;
   const int64_t end_; // the last step
   std::vector<Life> lives_;
   struct Shared {
@@ -178,7 +201,10 @@ private:
 
 Json arenaJson(const plan::Plan &plan) {
   if (plan.programs_size() == 0 || plan.programs(0).steps_size() == 0)
-    return {{"arena_bytes", plan.arena_bytes()}, {"steps", Json::array()}, {"buffers", Json::array()}};
+    return {{"arena_bytes", plan.arena_bytes()},
+            {"steps", Json::array()},
+            {"sections", Json::array()},
+            {"buffers", Json::array()}};
   return ArenaReader(plan).read();
 }
 

@@ -1,6 +1,7 @@
 #include "tools/page/Traffic.h"
 
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -94,7 +95,8 @@ Json trafficJson(const Json &function, const rt::PlanDirectory &plans) {
     std::vector<double> row(ranks);
     uint64_t sent = 0;
     if (plan.programs_size() > 0)
-      for (const plan::Step &step : plan.programs(0).steps()) {
+      for (const rt::StepInTime at : rt::TimeOrder(plan.programs(0))) {
+        const plan::Step &step = plan.programs(0).steps(int(at.step));
         if (!step.has_collective())
           continue;
         const plan::Collective &c = step.collective();

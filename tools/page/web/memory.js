@@ -1,6 +1,6 @@
 // The arena over the step: x is the step of the plan, y the address, a rectangle a buffer.
 function renderMemory() {
-  const section = byId("memory"), arena = DATA.arena, { buffers, steps, kinds } = arena;
+  const section = byId("memory"), arena = DATA.arena, { buffers, steps, kinds } = arena, repeated = arena.sections.filter(s => s[2] !== 1);
   section.append(el("h2", { id: "memory-title" }, "Memory"));
   if (!buffers.length) { section.append(el("p", {}, "The plan's first program has no steps.")); return; }
   const high = arena.arena_bytes, count = steps.length, kTop = 18, kLeft = 0, height = 380, low = height - 4;
@@ -20,6 +20,8 @@ function renderMemory() {
       }
       if (tall > 12 && to - from > 60) label(context, name, from, to, top + tall / 2 + 4, "kind" + kind);
     }
+    context.fillStyle = colour("faint");
+    for (const [first, length] of repeated) for (const edge of [first, first + length]) context.fillRect(x(edge) - 0.5, kTop, 1, height - kTop);
     context.fillStyle = colour("mark");
     context.fillRect(x(arena.peak_step + 0.5) - 0.75, kTop - 4, 1.5, height - kTop);
     context.fillStyle = colour("ink");
@@ -45,7 +47,8 @@ function renderMemory() {
   const picture = zoomed("The arena over the step, a rectangle per buffer; the tables below tell what holds the peak", count, height, draw, hit);
   const peak = sum(Object.values(arena.at_peak));
   section.append(el("p", {}, `What lies where in rank 0's arena of ${bytes(high)} while '${arena.program}' runs: x is the step, y the address. The peak of what lives at once is ${bytes(peak)}, ` +
-    `${percent(peak / high)} of the arena, at step ${arena.peak_step + 1}: ${steps[arena.peak_step][0]} (${steps[arena.peak_step][1]}).`),
+    `${percent(peak / high)} of the arena, at step ${arena.peak_step + 1}: ${steps[arena.peak_step][0]} (${steps[arena.peak_step][1]}).` +
+    repeated.map(([first, length, calls]) => ` Steps ${first + 1} to ${first + length} run ${calls} times, once per micro-batch.`).join("")),
     el("div", { class: "legend" }, kinds.map((kind, k) => el("span", {}, el("span", { class: "swatch", style: `background:var(--kind${k})` }), kind)),
       el("span", {}, el("span", { class: "swatch", style: "background:var(--mark);width:3px;border:0" }), "the peak")), picture.tools, picture.canvas,
     el("div", { class: "columns" },
