@@ -130,6 +130,8 @@ private:
     int64_t bytes = elementBytes(v.getType());
     for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs)) {
       const Priced price = add(c, bytes, place, index, list);
+      if (moves.empty())
+        list.back().begins = {shapeOf(v), have.sharding, needs};
       id = addMove(id, c, bytes, price, v.getType(), moves);
     }
     int producer = program_.producer(v);

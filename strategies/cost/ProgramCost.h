@@ -24,6 +24,12 @@ struct ChosenProgram {
   llvm::ArrayRef<Sharding> args, results; // of the function
 };
 
+/// From one sharding of a value to another.
+struct Resharded {
+  Shape shape; // global
+  Sharding from, to;
+};
+
 struct PricedCollective {
   enum Place {
     Operand,   // before an operator
@@ -35,6 +41,7 @@ struct PricedCollective {
   int64_t elementBytes;
   Cost cost; // of a joined message: its part
   dist::Collective collective;
+  std::optional<Resharded> begins = {}; // the reshard whose first collective this is
 };
 
 struct OperatorPrice {

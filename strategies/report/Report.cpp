@@ -1,6 +1,7 @@
 #include "strategies/report/Report.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/LeastBytes.h"
 #include "dialects/graph/GraphOrigin.h"
 #include "strategies/cost/ProgramCost.h"
 
@@ -116,6 +117,8 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
   }
   CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
   report.setCost(c.cost);
+  if (c.begins)
+    report.leastBytes = dist::leastBytes(model.mesh(), c.begins->shape, c.elementBytes, c.begins->from, c.begins->to);
   return report;
 }
 
@@ -199,7 +202,7 @@ Json toJson(const std::vector<Shape> &shapes) {
 
 Json toJson(const std::vector<CollectiveReport> &collectives) {
   Json list = Json::array();
-  for (const CollectiveReport &c : collectives)
+  for (const CollectiveReport &c : collectives) {
     list.push_back({{"where", c.where},
                     {"kind", c.kind},
                     {"axes", c.axes},
@@ -209,6 +212,9 @@ Json toJson(const std::vector<CollectiveReport> &collectives) {
                     {"bytes_sent", c.bytesSent},
                     {"cost_ns", c.cost},
                     {"latency_ns", c.latency}});
+    if (c.leastBytes)
+      list.back()["least_bytes"] = *c.leastBytes;
+  }
   return list;
 }
 

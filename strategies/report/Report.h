@@ -43,6 +43,8 @@ struct CollectiveReport {
   double bytesSent = 0; // per rank
   Cost cost = 0;        // of a joined message: its part
   Cost latency = 0;     // of the cost, what is left where links are infinitely fast
+  /// Of the reshard that begins with this collective: the fewest bytes that a rank sends in any way (dist/LeastBytes.h).
+  std::optional<double> leastBytes = {};
 
   /// Of a message that is joined of several collectives: this one's part of its cost.
   void setCost(Cost part) {

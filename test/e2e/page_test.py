@@ -97,6 +97,23 @@ def costs_and_bandwidth_are_the_reports(c):
 
 
 @case
+def reshards_know_the_fewest_bytes(c):
+    """Of one collective the bound is what it sends; of several it may be less, and never more."""
+    c.compile("resnet18_cifar_train.onnx", batch=32)
+    function, single, chains = c.dump()["functions"][0], 0, 0
+    for op in [*function["operators"], {"name": "the end", "collectives": function["boundary"]}]:
+        list, at = op["collectives"], [i for i, x in enumerate(op["collectives"]) if "least_bytes" in x] + [len(op["collectives"])]
+        for begin, end in zip(at, at[1:]):
+            chain = [x for x in list[begin:end] if x["where"] == list[begin]["where"]]
+            sent, least = sum(x["bytes_sent"] for x in chain), list[begin]["least_bytes"]
+            expect(0 <= least <= sent + 1e-6, f"{op['name']} sends {sent}, at least {least}: {chain}")
+            if len(chain) == 1 and sent > 0:
+                expect(abs(least - sent) < 1e-6, f"{op['name']} sends {sent}, at least {least}: {chain}")
+            single, chains = single + (len(chain) == 1), chains + (len(chain) > 1)
+    expect(single > 5, f"{single} reshards of one collective, {chains} of several")
+
+
+@case
 def the_arena_is_the_plans(c):
     c.compile()
     c.page()
@@ -315,7 +332,7 @@ def a_click_the_search_and_keys_work(c):
         page.value(f"document.querySelector('[data-node=\"{at}\"]').click()")
         shown, cls = page.value(detail), data["classes"][data["operators"][data["nodes"][at][1]][1]]
         for needed in ("/layer1/layer1.0/conv1/Conv", cls["strategy"], cls["rule"], cls["results"][0], "Alternatives", "conv1.weight",
-                       cls["collectives"][0]["kind"]):
+                       cls["collectives"][0]["kind"], "no way needs fewer bytes"):
             expect(needed in shown, f"no '{needed}' in:\n{shown}")
         # The second layer of a repeat is found and shown, too, and a key chooses it.
         page.value("(() => { const s = document.getElementById('search'); s.focus(); s.value = 'layer1.1/conv2'; "

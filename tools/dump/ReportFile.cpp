@@ -58,7 +58,8 @@ std::string collectiveLine(const Json &c) {
          rt::printable(text(c, "where")) + ": " +
          shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) + " to " +
          shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
-         bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns"));
+         bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns")) +
+         (number(c, "least_bytes") > 0 ? "; the reshard sends at least " + bytesText(number(c, "least_bytes")) : "");
 }
 
 /// "all-reduce data x2, slice".

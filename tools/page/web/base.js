@@ -119,6 +119,26 @@ function operatorOfStep(name) {
 const collectiveText = c => `${c.kind}${c.axes ? " over " + c.axes : ""}` +
   (c.bytes_sent ? `, ${bytes(c.bytes_sent)} sent` : ", within a rank") + `, ${time(c.cost_ns)}`;
 
+/// What a list of collectives does, in order: a reshard is one or several of them, {collectives, sent, least}; others
+/// stand by themselves, without a bound on their bytes.
+function reshards(list) {
+  const made = [];
+  for (const c of list || []) {
+    const last = made[made.length - 1];
+    if (c.least_bytes === undefined && c.kind !== "halo" && last && last.least !== undefined && last.collectives[0].where === c.where) {
+      last.collectives.push(c);
+      last.sent += c.bytes_sent;
+    } else {
+      made.push({ collectives: [c], sent: c.bytes_sent, least: c.least_bytes });
+    }
+  }
+  return made;
+}
+
+/// How far a reshard is from the fewest bytes that any way needs.
+const boundText = r => r.least === undefined || !r.sent ? "" : r.sent <= r.least * (1 + 1e-9) ? "no way needs fewer bytes"
+  : r.least > 0 ? `${digits(r.sent / r.least)} times the fewest bytes possible, ${bytes(r.least)}` : "another layout would send nothing";
+
 const colours = new Map();
 /// The value of a colour's variable, for canvases.
 function colour(name) {

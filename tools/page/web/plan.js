@@ -4,7 +4,7 @@ function renderPlan() {
   const total = NODES.length, shown = sum(DATA.blocks.map(([, period]) => period));
   section.append(el("h2", { id: "plan-title" }, "Plan"),
     el("p", {}, `${plural(total, "operator")} of the model` + (shown < total ? `, ${shown} of them drawn: of layers that repeat the first is drawn.` : ".") +
-      " A cell is a dimension of an operator's result, coloured by the mesh axes that cut it; the number is what one rank holds. Orange lines between operators are data that one rank sends there, in the forward pass."),
+      " A cell is a dimension of an operator's result, coloured by the mesh axes that cut it; the number is what one rank holds. Orange lines between operators are data that one rank sends there, in the forward pass, and how far that is from the fewest bytes possible."),
     axisLegend(OWN_AXES));
   const search = el("input", { type: "search", id: "search", placeholder: "Find an operator by name", "aria-label": "Find an operator by name", oninput: () => find(search.value) });
   section.append(el("div", { class: "search" }, search, el("span", { id: "count", class: "faint small", role: "status" })),
@@ -55,8 +55,9 @@ const heaviestPart = Math.max(1, ...NODES.map(n => Math.max(...PARTS.map((_, p) 
 function nodeRow(node) {
   const op = operator(node.op);
   const edges = node.operators.map(operator).filter(o => o.part === 0).flatMap(o =>
-    (o.collectives || []).filter(c => c.bytes_sent > 0 && c.where.startsWith("operand")).map(c => [o, c]));
-  const line = edges.map(([o, c]) => el("div", { class: "edges" }, "↓ " + collectiveText(c), el("span", { class: "faint" }, " " + sourceOf(o, c))));
+    reshards(o.collectives).filter(r => r.sent > 0 && r.collectives[0].where.startsWith("operand")).map(r => [o, r]));
+  const line = edges.map(([o, r]) => el("div", { class: "edges" }, "↓ " + r.collectives.map(collectiveText).join(", then "),
+    el("span", { class: "faint" }, " " + sourceOf(o, r.collectives[0]) + (boundText(r) ? "; " + boundText(r) : ""))));
   const parts = PARTS.map((part, p) => {
     const ns = node.compute[p] + node.communication[p];
     const width = Math.round(100 * Math.sqrt(ns / heaviestPart));
@@ -129,7 +130,8 @@ function operatorDetail(op) {
   if (op.inputs && op.inputs.length) rows.push(["inputs", op.inputs.map(i => i >= 0 ? DATA.operators[i][0] : DATA.arguments[-1 - i]).join(", ")]);
   const made = [el("dl", {}, rows.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]))];
   if (op.collectives && op.collectives.length)
-    made.push(el("b", {}, "Collectives"), el("ul", {}, op.collectives.map(c => el("li", {}, `${collectiveText(c)}; ${c.where}: [${c.local_in.join(", ")}] → [${c.local_out.join(", ")}]`))));
+    made.push(el("b", {}, "Collectives"), el("ul", {}, reshards(op.collectives).flatMap(r => r.collectives.map((c, i) =>
+      el("li", {}, `${collectiveText(c)}; ${c.where}: [${c.local_in.join(", ")}] → [${c.local_out.join(", ")}]` + (i === r.collectives.length - 1 && boundText(r) ? "; " + boundText(r) : ""))))));
   if (op.alternatives && op.alternatives.length)
     made.push(el("b", {}, "Alternatives"), el("ul", {}, op.alternatives.map(a => el("li", {}, alternativeText(a)))));
   return el("div", {}, made);

@@ -16,6 +16,12 @@ function renderTraffic() {
       }
       return row;
     })));
+  const moved = DATA.operators.flatMap(o => reshards(DATA.classes[o[1]].collectives)).concat(reshards(DATA.boundary)).filter(r => r.least !== undefined && r.sent > 0);
+  if (moved.length) {
+    const least = sum(moved.map(r => r.least)), carried = sum(moved.map(r => r.sent)), above = moved.filter(r => r.sent > r.least * (1 + 1e-9)).length;
+    section.append(el("p", {}, `${plural(moved.length, "reshard")} send ${bytes(carried)} of it. Between the same shardings no algorithm could do with less than ${bytes(least)}` +
+      (above ? `: ${plural(above, "reshard")} ${above === 1 ? "is" : "are"} above ${above === 1 ? "its" : "their"} bound, by ${percent((carried - least) / carried)} of the bytes.` : ": all are at their bound.")));
+  }
   const plannedCount = sum(planned.map(k => k.count)), predictedCount = sum(kinds.map(k => k.count));
   if (plannedCount !== predictedCount)
     section.append(el("p", { class: "faint small" }, `Rank 0's plan has ${plannedCount} collectives: ${planned.map(k => `${k.count} ${k.kind} over ${k.axes}, ${bytes(k.bytes_sent)}`).join("; ")}.`));
