@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,18 @@ Status systemError(const std::string &path, const std::string &what) {
   return Status::error(path + ": " + what + ": " + std::strerror(errno));
 }
 
+/// Files that the kernel makes say that they have no size.
+Result<std::string> readToEnd(const std::string &path, uint64_t limit) {
+  std::ifstream file(path, std::ios::binary);
+  std::string contents;
+  for (char c; file.get(c);) {
+    if (contents.size() == limit)
+      return Status::error(path + ": is larger than the limit of " + std::to_string(limit) + " bytes");
+    contents += c;
+  }
+  return contents;
+}
+
 } // namespace
 
 Result<std::string> readFile(const std::string &path, uint64_t limit) {
@@ -25,6 +38,8 @@ Result<std::string> readFile(const std::string &path, uint64_t limit) {
     return file.status();
   if (file->size() > limit)
     return Status::error(path + ": is larger than the limit of " + std::to_string(limit) + " bytes");
+  if (file->size() == 0)
+    return readToEnd(path, limit);
   std::string contents(file->size(), '\0');
   TESSERA_RETURN_IF_ERROR(file->readAt(0, contents.data(), contents.size()));
   return contents;
