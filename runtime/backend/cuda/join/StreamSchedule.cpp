@@ -37,13 +37,12 @@ Segment streams(const std::vector<StepAccess> &steps, const std::vector<StepInTi
     next.stream = access.collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
     const int me = next.stream;
     const std::vector<int> &others = placed[me == TESSERA_COMM_STREAM ? TESSERA_COMPUTE_STREAM : TESSERA_COMM_STREAM];
-    for (size_t i = others.size(); i-- > 0 && others[i] > waited[me];) {
-      if (!conflict(steps[segment.steps[size_t(others[i])].at.step], access))
-        continue;
-      next.waitsFor = eventAfter(others[i]);
-      waited[me] = others[i];
-      break;
-    }
+    for (auto other = others.rbegin(); other != others.rend() && *other > waited[me]; ++other)
+      if (conflict(steps[segment.steps[size_t(*other)].at.step], access)) {
+        next.waitsFor = eventAfter(*other);
+        waited[me] = *other;
+        break;
+      }
     if (me == TESSERA_COMM_STREAM && placed[me].empty() && next.waitsFor < 0)
       next.waitsFor = 0; // forks the stream
     placed[me].push_back(int(segment.steps.size()));
