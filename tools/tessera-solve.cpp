@@ -47,24 +47,35 @@ template <typename Numbers> tessera::rt::Status writeNumbers(const Numbers &numb
   return tessera::rt::writeFile(path, text);
 }
 
+int fail(const std::string &message) {
+  tessera::rt::printError("tessera-solve: error: " + message);
+  return tessera::rt::kExitError;
+}
+
+/// The text of a file that is not also written.
+tessera::rt::Result<std::string> readInput(const std::string &path, const std::string &output) {
+  tessera::rt::CommandFiles files;
+  files.reads(path);
+  files.writes("--output", output);
+  if (tessera::rt::Status status = files.check(); !status)
+    return status;
+  return tessera::rt::readFile(path, kLargestFile);
+}
+
 int solve(const std::string &path, SearchOptions options, const std::string &output) {
   const auto start = std::chrono::steady_clock::now();
   tessera::rt::CommandFiles files;
   files.reads(path);
   files.writes("--output", output);
-  if (tessera::rt::Status status = files.check(); !status) {
-    tessera::rt::printError("tessera-solve: error: " + status.message());
-    return tessera::rt::kExitError;
-  }
+  if (tessera::rt::Status status = files.check(); !status)
+    return fail(status.message());
   const double budget = options.seconds;
   std::string error;
   std::optional<StrategyGraph> graph = readStrategyGraph(path, error);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   options.seconds = std::max(0.0, budget - reading.count());
-  if (!graph) {
-    tessera::rt::printError("tessera-solve: error: " + error);
-    return tessera::rt::kExitError;
-  }
+  if (!graph)
+    return fail(error);
   if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
     fprintf(stderr,
             "tessera-solve: error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
@@ -102,25 +113,14 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
     printf(" of %" PRId64, graph->memoryLimit);
   printf("\ntime         %.3f s\n", solution.seconds);
   if (!output.empty())
-    if (tessera::rt::Status status = writeNumbers(solution.choice, output); !status) {
-      tessera::rt::printError("tessera-solve: error: " + status.message());
-      return tessera::rt::kExitError;
-    }
+    if (tessera::rt::Status status = writeNumbers(solution.choice, output); !status)
+      return fail(status.message());
   return 0;
 }
 
 /// A task graph's start times; the judge has the last word.
 int solveSchedule(const std::string &path, ScheduleOptions options, const std::string &output) {
-  auto fail = [&](const std::string &message) {
-    tessera::rt::printError("tessera-solve: error: " + message);
-    return tessera::rt::kExitError;
-  };
-  tessera::rt::CommandFiles files;
-  files.reads(path);
-  files.writes("--output", output);
-  if (tessera::rt::Status status = files.check(); !status)
-    return fail(status.message());
-  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestFile);
+  tessera::rt::Result<std::string> text = readInput(path, output);
   if (!text)
     return fail(text.status().message());
   std::string error;
@@ -157,31 +157,16 @@ int solveSchedule(const std::string &path, ScheduleOptions options, const std::s
 
 /// One line of the table of orders.
 void printOrder(const char *name, const Pipeline &pipeline, const PipelineRun &run) {
-  std::vector<int64_t> work(size_t(pipeline.devices), 0);
-  for (const PipelineStage &stage : pipeline.stages)
-    work[size_t(stage.device)] += (stage.forward + stage.input + stage.weight) * pipeline.microBatches;
-  const int64_t most = *std::max_element(work.begin(), work.end());
-  bool fits = true;
-  for (size_t d = 0; d < run.peak.size(); ++d)
-    fits &= pipeline.limits[d] < 0 || run.peak[d] <= pipeline.limits[d];
+  const int64_t most = mostWork(pipeline);
   printf("%-12s %12" PRId64 "  %6.2f %%  %12" PRId64 "  %6.2f %%  %12" PRId64 "%s\n", name, run.makespan,
          run.makespan ? 100 * double(run.makespan - most) / double(run.makespan) : 0, run.longestSpan,
          run.longestSpan ? 100 * double(run.longestSpan - most) / double(run.longestSpan) : 0,
-         *std::max_element(run.peak.begin(), run.peak.end()), fits ? "" : "  above the limit");
+         *std::max_element(run.peak.begin(), run.peak.end()), fits(pipeline, run) ? "" : "  above the limit");
 }
 
 /// The order of a pipeline's actions, beside those with names.
 int solvePipeline(const std::string &path, bool span, const std::string &output) {
-  auto fail = [&](const std::string &message) {
-    tessera::rt::printError("tessera-solve: error: " + message);
-    return tessera::rt::kExitError;
-  };
-  tessera::rt::CommandFiles files;
-  files.reads(path);
-  files.writes("--output", output);
-  if (tessera::rt::Status status = files.check(); !status)
-    return fail(status.message());
-  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestFile);
+  tessera::rt::Result<std::string> text = readInput(path, output);
   if (!text)
     return fail(text.status().message());
   std::string error;

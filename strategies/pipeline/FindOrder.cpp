@@ -24,14 +24,6 @@ constexpr double kTasksOfChanges = 2.5e6; // all runs together
 constexpr size_t kStarts = 4;             // the best of the rules that were tried
 constexpr int kLeastChanges = 60, kMostChanges = 1500;
 
-/// What a device must do, whatever the order.
-int64_t mostWork(const Pipeline &pipeline) {
-  std::vector<int64_t> work(size_t(pipeline.devices), 0);
-  for (const PipelineStage &stage : pipeline.stages)
-    work[size_t(stage.device)] += (stage.forward + stage.input + stage.weight) * pipeline.microBatches;
-  return *std::max_element(work.begin(), work.end());
-}
-
 class OrderSearch {
 public:
   OrderSearch(const Pipeline &pipeline, Goal goal) : pipeline_(pipeline), goal_(goal) {}
@@ -111,11 +103,8 @@ private:
     if (order.empty())
       return std::nullopt;
     PipelineRun run = runInOrder(pipeline_, order);
-    if (!run.error.empty())
+    if (!run.error.empty() || !fits(pipeline_, run))
       return std::nullopt;
-    for (size_t d = 0; d < run.peak.size(); ++d)
-      if (pipeline_.limits[d] >= 0 && run.peak[d] > pipeline_.limits[d])
-        return std::nullopt;
     const int64_t value = valueOf(run);
     if (best_.order.empty() || value < valueOf(best_.run)) {
       best_.order = std::move(order);

@@ -103,6 +103,13 @@ Pipeline withWholeBackward(Pipeline pipeline) {
   return pipeline;
 }
 
+int64_t mostWork(const Pipeline &pipeline) {
+  std::vector<int64_t> work(size_t(pipeline.devices), 0);
+  for (const PipelineStage &stage : pipeline.stages)
+    work[size_t(stage.device)] += (stage.forward + stage.input + stage.weight) * pipeline.microBatches;
+  return *std::max_element(work.begin(), work.end());
+}
+
 std::string checkPipeline(const Pipeline &pipeline) {
   if (pipeline.devices < 1 || pipeline.microBatches < 1 || pipeline.stages.empty())
     return "a pipeline needs a device, a micro-batch and a stage at least";
@@ -212,6 +219,13 @@ PipelineRun runInOrder(const Pipeline &pipeline, const PipelineOrder &order) {
   }
   run.peak = peaksOf(pipeline, run.start);
   return run;
+}
+
+bool fits(const Pipeline &pipeline, const PipelineRun &run) {
+  for (size_t d = 0; d < run.peak.size(); ++d)
+    if (pipeline.limits[d] >= 0 && run.peak[d] > pipeline.limits[d])
+      return false;
+  return true;
 }
 
 } // namespace tessera::strategies

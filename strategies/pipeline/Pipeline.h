@@ -63,6 +63,9 @@ Pipeline evenPipeline(const EvenPipeline &even);
 /// Input and Weight as one action: the stage before waits for both.
 Pipeline withWholeBackward(Pipeline pipeline);
 
+/// What the device with the most to do must do, whatever the order.
+int64_t mostWork(const Pipeline &pipeline);
+
 /// Empty if the pipeline is well formed, else one sentence about what is wrong.
 std::string checkPipeline(const Pipeline &pipeline);
 
@@ -84,6 +87,9 @@ struct PipelineRun {
 
 /// Lets every task start as early as the order allows. Memory is counted and not limited.
 PipelineRun runInOrder(const Pipeline &pipeline, const PipelineOrder &order);
+
+/// Whether a run keeps the limits of memory.
+bool fits(const Pipeline &pipeline, const PipelineRun &run);
 
 } // namespace tessera::strategies
 
