@@ -2,6 +2,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/File.h"
 #include "runtime/support/Version.h"
 
 #include <algorithm>
@@ -10,8 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sched.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -23,14 +22,15 @@ template <size_t N> void store(char (&field)[N], const std::string &text) {
   std::snprintf(field, N, "%s", text.c_str());
 }
 
+constexpr uint64_t kSmallFile = 1 << 20; // bytes; far more than the kernel's files have
+
 /// The number behind a word in a small file, such as "MemAvailable:"; -1 if there is none.
 int64_t numberIn(const char *path, const std::string &word) {
-  std::ifstream file(path); // the kernel's files have no size, so they are read to their end
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const size_t at = text.find(word);
+  const Result<std::string> text = readFile(path, kSmallFile);
+  const size_t at = text ? text->find(word) : std::string::npos;
   if (at == std::string::npos)
     return -1;
-  const char *begin = text.c_str() + at + word.size();
+  const char *begin = text->c_str() + at + word.size();
   char *end = nullptr;
   const long long number = std::strtoll(begin, &end, 10);
   return end == begin ? -1 : number; // "max" where there is no limit

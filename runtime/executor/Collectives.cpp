@@ -76,7 +76,7 @@ bool CollectiveCall::direct() const {
   if (!(in_.layout == out_.layout))
     return false;
   if (collective_.kind() == plan::EXCHANGE)
-    return in_.layout.inner.empty();
+    return in_.layout.plain();
   if (collective_.kind() != plan::HALO)
     return true;
   int64_t block = blockOf(in_.layout, collective_.dim());
