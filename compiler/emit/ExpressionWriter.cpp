@@ -27,7 +27,11 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
   llvm::DenseMap<Value, uint32_t> number;
   for (Value argument : body.getArguments())
     number[argument] = uint32_t(number.size());
-  uint32_t next = uint32_t(body.getNumArguments());
+  llvm::DenseMap<Value, uint32_t> sums; // what adds up over micro-batches: the number of the sum so far
+  for (const FusedLoop::Result &result : loop->results)
+    if (graph::isAccumulated(result.value))
+      sums[result.value] = uint32_t(body.getNumArguments() + sums.size());
+  uint32_t next = uint32_t(loop->inputViews.size());
   for (Operation &inner : body.without_terminator()) {
     if (graph::plainReduction(&inner))
       continue; // a result's
@@ -48,9 +52,15 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
       if (!graph::isElementwise(&inner))
         return createStringError("operator '" + graph::nameOf(op) + "' holds '" + inner.getName().getStringRef() +
                                  "', which is no elementwise operator");
-      code->set_op(inner.getName().stripDialect().str());
+      code->set_op(graph::kernelOf(&inner).str());
+      if (auto sum = sums.find(inner.getResult(0)); sum != sums.end())
+        code->add_operands(sum->second);
       for (Value operand : inner.getOperands())
         code->add_operands(number.lookup(operand));
+      if (graph::isAccumulation(&inner)) {
+        number[inner.getResult(0)] = next++;
+        continue; // the kernel is an addition, which has no attributes
+      }
       if (Error e = writeAttributes(&inner, rank, code->mutable_attributes()))
         return e;
     }

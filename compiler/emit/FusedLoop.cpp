@@ -60,6 +60,9 @@ Expected<FusedLoop> FusedLoop::get(graph::FusedOp op) {
     }
     loop.results.push_back(std::move(result));
   }
+  for (const Result &result : loop.results)
+    if (graph::isAccumulated(result.value))
+      loop.inputViews.push_back(result.view);
   return loop;
 }
 

@@ -3,6 +3,8 @@
 // All values of the body broadcast to the domain. Every input is viewed with leading dimensions of extent 1 up to the
 // rank of the domain. A result is either a value at every point of the domain or a reduction of such a value.
 //
+// What adds up over micro-batches reads the sum so far: one more input for each such result, behind the operator's own.
+//
 //   inputs [8, 4], [4]; body: add, reduce_sum dims 0 -> domain [8, 4], views [8, 4], [1, 4], result sum [1, 4]
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -22,7 +24,7 @@ struct FusedLoop {
     dist::Shape view;
   };
   dist::Shape domain;
-  std::vector<dist::Shape> inputViews;
+  std::vector<dist::Shape> inputViews; // those of the sums so far come last, in the order of the results
   std::vector<Result> results;
 
   /// Reads the loop nest of the operator. An error names the operator of the body that does not fit the domain.

@@ -109,6 +109,7 @@ private:
         for (int b : program.steps[s].outputs)
           touch(b, spans_[p].step(s));
       }
+      keepForBody(p);
       // Operands of a message live until the last of its results is made, and all results from the first on.
       for (const Message &message : messages_)
         if (message.program == p)
@@ -121,6 +122,29 @@ private:
         if (binding.program == program.name)
           touch(binding.buffer,
                 layout_.buffers[binding.buffer].kind == "input" && isFed(binding) ? spans_[p].begin : spans_[p].end);
+    }
+  }
+
+  /// What is there before the body and used in it lives until its last step, since every micro-batch uses it.
+  void keepForBody(size_t p) {
+    const LayoutProgram &program = layout_.programs[p];
+    if (!program.hasSections() || program.sectionEnds[0] == program.sectionEnds[1])
+      return;
+    const int64_t first = spans_[p].step(program.sectionEnds[0]), last = spans_[p].step(program.sectionEnds[1] - 1);
+    std::vector<int> fed;
+    for (const LayoutBinding &binding : layout_.bindings)
+      if (binding.program == program.name && isFed(binding))
+        fed.push_back(layout_.root(binding.buffer));
+    auto keep = [&](int buffer) {
+      const int root = layout_.root(buffer);
+      if (transient(root) && (first_[root] < first || llvm::is_contained(fed, root)))
+        last_[root] = std::max(last_[root], last);
+    };
+    for (size_t s = program.sectionEnds[0]; s < program.sectionEnds[1]; ++s) {
+      for (int b : program.steps[s].inputs)
+        keep(b);
+      for (int b : program.steps[s].outputs)
+        keep(b);
     }
   }
 

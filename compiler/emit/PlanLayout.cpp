@@ -1,5 +1,8 @@
 //===- PlanLayout.cpp - buffers, steps and bindings ----------------------------------------------===//
 //
+// The steps are those of the sections (dialects/graph/Sections.h), one section after the other. A sum over
+// micro-batches has one buffer, which a step before the body fills with zeros, and to which the body adds in place.
+//
 // Every value gets a buffer, with three exceptions. A view shares the bytes of its operand. Equal constants are stored
 // once. The new value of a parameter or state is written into its buffer directly, if no later step reads the old
 // value; otherwise the new value is copied at the program's end.
@@ -17,6 +20,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -63,12 +67,18 @@ bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
 
 namespace {
 
+using graph::Section;
+
 class ProgramBuilder {
 public:
   ProgramBuilder(PlanLayout &layout, std::map<std::pair<const void *, const void *>, int> &constants,
                  std::map<std::string, int> &persistent, func::FuncOp func)
-      : layout_(layout), constants_(constants), persistent_(persistent), func_(func) {
+      : layout_(layout), constants_(constants), persistent_(persistent), func_(func), flow_(func) {
     program_.name = func.getName().str();
+    for (auto [i, op] : llvm::enumerate(flow_.operators)) {
+      section_[op] = flow_.flow.steps[i].section;
+      hasBody_ |= section_[op] == Section::Body;
+    }
   }
 
   Error run() {
@@ -202,7 +212,7 @@ private:
     buffers_[value] = *buffer;
     LayoutBuffer &made = layout_.buffers[*buffer];
     if (attr.isSplat() && (rounded || made.bytes() > kMaxStoredSplat)) {
-      addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}});
+      addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}}, section_.lookup(op));
       return *buffer;
     }
     made.persistent = true;
@@ -213,13 +223,42 @@ private:
   }
 
   static std::string stepName(Operation *op) {
-    std::string name = graph::nameOf(op), what = op->getName().stripDialect().str();
+    std::string name = graph::nameOf(op), what = graph::kernelOf(op).str();
     if (auto collective = dyn_cast<dist::CollectiveOp>(op))
       what = collective.getKind().str();
     return name == what ? name : name + "." + what;
   }
 
-  void addStep(LayoutStep step) { program_.steps.push_back(std::move(step)); }
+  void addStep(LayoutStep step, Section section) { sections_[size_t(section)].push_back(std::move(step)); }
+
+  /// The number of the section's first step behind it, once the steps stand one after the other.
+  size_t endOf(Section section) const {
+    return hasBody_ ? program_.sectionEnds[size_t(section)] : program_.steps.size();
+  }
+
+  /// Puts the sections one after the other.
+  void joinSections() {
+    for (std::vector<LayoutStep> &steps : sections_) {
+      std::move(steps.begin(), steps.end(), std::back_inserter(program_.steps));
+      if (hasBody_)
+        program_.sectionEnds.push_back(uint32_t(program_.steps.size()));
+    }
+    if (!hasBody_)
+      return;
+    program_.calls.push_back({0, 0});
+    for (int64_t i = 0; i < flow_.parts; ++i)
+      program_.calls.push_back({1, uint32_t(i)});
+    program_.calls.push_back({2, 0});
+  }
+
+  /// Adds steps at the end of a section that stands among the others.
+  void append(std::vector<LayoutStep> steps, Section section) {
+    const size_t end = endOf(section), count = steps.size();
+    program_.steps.insert(program_.steps.begin() + int64_t(end), std::make_move_iterator(steps.begin()),
+                          std::make_move_iterator(steps.end()));
+    for (size_t s = size_t(section); hasBody_ && s < program_.sectionEnds.size(); ++s)
+      program_.sectionEnds[s] += uint32_t(count);
+  }
 
   Error operation(Operation *op) {
     if (op->hasTrait<OpTrait::ConstantLike>())
@@ -240,6 +279,11 @@ private:
         return buffer.takeError();
       buffers_[result] = *buffer;
       step.outputs.push_back(*buffer);
+      if (graph::isAccumulated(result)) {
+        addStep({LayoutStep::Fill, "zeros for " + name, nullptr, {}, {*buffer}}, Section::Begin);
+        // A loop reads the sum so far behind its own inputs, an addition before its operand.
+        step.inputs.insert(isa<graph::FusedOp>(op) ? step.inputs.end() : step.inputs.begin(), *buffer);
+      }
     }
     if (graph::isView(op)) {
       layout_.buffers[step.outputs[0]].alias = layout_.root(step.inputs[0]);
@@ -253,7 +297,7 @@ private:
     if (auto fused = dyn_cast<graph::FusedOp>(op))
       if (Expected<FusedLoop> loop = FusedLoop::get(fused); !loop)
         return loop.takeError();
-    addStep(std::move(step));
+    addStep(std::move(step), section_.lookup(op));
     return Error::success();
   }
 
@@ -302,24 +346,30 @@ private:
   }
 
   Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates, std::vector<LayoutBinding> &outputs) {
+    joinSections();
     indexSteps();
     auto &buffers = layout_.buffers;
     std::set<int> overwritten; // roots
     for (auto [result, arg] : updates)
       if (buffers_[ret->getOperand(result)] != buffers_[func_.getArgument(arg)])
         overwritten.insert(buffers_[func_.getArgument(arg)]);
-    std::vector<LayoutStep> saves, writes;
-    auto save = [&](int buffer) -> Expected<int> {
+    // Old values are saved, and new ones written, at the end of the program, or of the body where they are carried to
+    // the next micro-batch.
+    std::array<std::vector<LayoutStep>, 2> saves, writes;
+    auto carried = [&](unsigned result) {
+      return size_t(hasBody_ && flow_.flow.variesInBody(flow_.flow.results[result]));
+    };
+    auto save = [&](int buffer, size_t inBody) -> Expected<int> {
       Expected<int> copy = newBuffer(buffers[buffer].name + ".old", buffers[buffer].type);
       if (copy)
-        saves.push_back({LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
+        saves[inBody].push_back({LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
       return copy;
     };
     std::set<int> readAtEnd; // roots
     for (LayoutBinding &output : outputs) {
       if (overwritten.count(layout_.root(output.buffer))) {
         readAtEnd.insert(layout_.root(output.buffer));
-        Expected<int> copy = save(output.buffer);
+        Expected<int> copy = save(output.buffer, false);
         if (!copy)
           return copy.takeError();
         output.buffer = *copy;
@@ -343,16 +393,16 @@ private:
         continue;
       }
       if (overwritten.count(layout_.root(from))) {
-        Expected<int> copy = save(from);
+        Expected<int> copy = save(from, carried(result));
         if (!copy)
           return copy.takeError();
         from = *copy;
       }
-      writes.push_back({LayoutStep::Copy, "update " + buffers[to].name, nullptr, {from}, {to}});
+      writes[carried(result)].push_back({LayoutStep::Copy, "update " + buffers[to].name, nullptr, {from}, {to}});
     }
-    for (auto *steps : {&saves, &writes})
-      for (LayoutStep &step : *steps)
-        addStep(std::move(step));
+    for (bool inBody : {false, true})
+      for (auto *steps : {&saves, &writes})
+        append(std::move((*steps)[inBody]), inBody ? Section::Body : Section::End);
     for (LayoutBinding &output : outputs)
       layout_.bindings.push_back(std::move(output));
     return Error::success();
@@ -362,7 +412,8 @@ private:
   void indexSteps() {
     for (auto [s, step] : llvm::enumerate(program_.steps)) {
       for (int output : step.outputs)
-        makers_.try_emplace(output, int(s));
+        if (!makers_.try_emplace(output, int(s)).second)
+          makers_[output] = -1; // a sum, which several steps write
       for (int input : step.inputs)
         readers_[layout_.root(input)].push_back(int(s));
     }
@@ -377,7 +428,7 @@ private:
     if (buffers[from].alias >= 0 || buffers[from].persistent || buffers[from].kind == "input")
       return false;
     auto made = makers_.find(from);
-    if (made == makers_.end())
+    if (made == makers_.end() || made->second < 0)
       return false;
     const int s = made->second;
     LayoutStep &maker = program_.steps[s];
@@ -407,6 +458,10 @@ private:
   std::map<std::pair<const void *, const void *>, int> &constants_; // looked up only
   std::map<std::string, int> &persistent_;                          // role/name to binding
   func::FuncOp func_;
+  const graph::FunctionFlow flow_;
+  llvm::DenseMap<Operation *, Section> section_; // looked up only
+  bool hasBody_ = false;
+  std::array<std::vector<LayoutStep>, 3> sections_; // until they are joined
   LayoutProgram program_;
   llvm::DenseMap<Value, int> buffers_;
   std::map<int, int> makers_;                       // buffer to step

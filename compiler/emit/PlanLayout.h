@@ -35,7 +35,7 @@ struct LayoutStep {
     Kernel,     // of `op`
     Collective, // of `op`
     Copy,       // outputs[0] = inputs[0]
-    Fill,       // outputs[0] = the splat of the constant `op`
+    Fill,       // outputs[0] = the splat of the constant `op`; without it, zeros from which a sum starts
   };
   Kind kind = Kernel;
   std::string name;
@@ -56,9 +56,15 @@ struct LayoutBinding {
   std::string logAs = {}; // of a state; empty: it is not logged
 };
 
+/// A program with micro-batches has sections: steps that end before those numbers, and calls of them, each with the
+/// number of its micro-batch (plan.proto).
 struct LayoutProgram {
   std::string name;
   std::vector<LayoutStep> steps;
+  std::vector<uint32_t> sectionEnds = {}; // empty: all steps run once
+  std::vector<std::pair<uint32_t, uint32_t>> calls = {};
+
+  bool hasSections() const { return !sectionEnds.empty(); }
 };
 
 struct PlanLayout {

@@ -136,6 +136,13 @@ private:
     for (const LayoutProgram &program : layout_.programs) {
       plan::Program *out = plan_.add_programs();
       out->set_name(program.name);
+      for (uint32_t end : program.sectionEnds)
+        out->add_section_ends(end);
+      for (auto [section, index] : program.calls) {
+        plan::Call *call = out->add_calls();
+        call->set_section(section);
+        call->set_index(index);
+      }
       for (const LayoutStep &step : program.steps) {
         asked_ = false;
         if (Error e = writeStep(step, out->add_steps()))
@@ -265,13 +272,18 @@ private:
     default:
       break;
     }
-    kernel->set_name(step.op->getName().stripDialect().str());
+    kernel->set_name(graph::kernelOf(step.op).str());
+    if (graph::isAccumulation(step.op))
+      return Error::success(); // the kernel is an addition, which has no attributes
     if (auto fused = dyn_cast<graph::FusedOp>(step.op))
       return writeExpression(
           fused, [&] { return rank(); }, kernel->mutable_expression());
     return writeAttributes(
         step.op, [&] { return rank(); }, kernel->mutable_attributes());
   }
+
+  /// Where a sum starts. -0 + x is x for every x, also for -0.
+  static double nothing(RankedTensorType type) { return isa<FloatType>(type.getElementType()) ? -0.0 : 0; }
 
   /// An expression without code: the result is the input.
   void writeCopy(const LayoutStep &step, plan::Kernel *kernel) {
@@ -291,7 +303,7 @@ private:
     plan::Instruction *code = expression->add_code();
     code->set_op("constant");
     code->set_type(planTypeOf(type.getElementType()));
-    std::optional<double> number = splatNumber(cast<graph::ConstantOp>(step.op));
+    std::optional<double> number = step.op ? splatNumber(cast<graph::ConstantOp>(step.op)) : nothing(type);
     if (!number)
       return createStringError("constant '" + step.name + "' is too large an integer for a plan");
     code->set_immediate(*number);

@@ -5,6 +5,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/PassBases.h"
+#include "dialects/graph/Sections.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -124,6 +125,8 @@ LogicalResult verifyLocal(ModuleOp module) {
     for (auto [type, value] : llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
       if (type != value.getType())
         return func.emitError("returns types that differ from its signature");
+    if (failed(graph::verifySections(func)))
+      return failure();
   }
   return success();
 }

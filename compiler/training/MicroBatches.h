@@ -1,8 +1,10 @@
-//===- MicroBatches.h - forward and backward, once for every micro-batch -------------------------===//
+//===- MicroBatches.h - forward and backward, for one micro-batch ----------------------------------===//
 //
-// Micro-batch i of n takes the rows i, i + n, i + 2n, ... of the batch, so that rows stay on the rank that has them.
-// Each micro-batch starts from the states that the one before it left. Losses and gradients are added up; those of
-// every micro-batch are already divided by the size of the whole batch.
+// Forward and backward are written once. With several micro-batches the network's inputs are the rows of one of them
+// (graph.micro_rows): of n micro-batches number i takes the rows i, i + n, i + 2n, ... of the batch, so that rows stay
+// on the rank that has them. Losses and gradients, which are already divided by the size of the whole batch, are added
+// up over all (graph.accumulate). What runs how often follows from that (dialects/graph/Sections.h). Each micro-batch
+// starts from the states that the one before it left.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_MICROBATCHES_H
@@ -24,8 +26,8 @@ struct LossAndGradients {
   llvm::SmallVector<mlir::Value> gradients; // of slots.trained; null: the loss does not depend on it
 };
 
-/// Fills the created program with clones of @forward, losses and gradients. The gradients are those of the scaled
-/// loss if there is a scaler.
+/// Fills the created program with a clone of @forward, loss and gradients. The gradients are those of the scaled loss
+/// if there is a scaler.
 llvm::Expected<LossAndGradients> buildMicroBatches(ProgramBuilder &program, const ForwardResults &forward,
                                                    const TrainSlots &slots, const TrainingOptions &options,
                                                    const LossScaler *scaler);

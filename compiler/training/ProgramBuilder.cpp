@@ -49,16 +49,10 @@ StringRef ProgramBuilder::argumentName(unsigned i) const {
   return name ? name.getValue() : StringRef();
 }
 
-void ProgramBuilder::cloneBody(int64_t microBatch) {
+void ProgramBuilder::cloneBody() {
   OpBuilder b(func_.getBody().front().getTerminator());
-  for (Operation &op : source_.getBody().front().without_terminator()) {
-    Operation *made = b.clone(op, mapping_);
-    if (microBatch == 0)
-      continue;
-    made->setAttr(kMicroBatchAttr, b.getI64IntegerAttr(microBatch));
-    if (auto name = made->getAttrOfType<StringAttr>(kNameAttr))
-      made->setAttr(kNameAttr, b.getStringAttr(microBatchPrefix(microBatch) + name.getValue()));
-  }
+  for (Operation &op : source_.getBody().front().without_terminator())
+    b.clone(op, mapping_);
 }
 
 void ProgramBuilder::addResult(Value value, StringRef role, StringRef name) {

@@ -54,11 +54,11 @@ public:
 
   mlir::func::FuncOp function() const { return func_; }
   mlir::Value argument(unsigned i) { return func_.getArgument(i); }
-  /// Appends clones of the source's operators, for a micro-batch.
-  void cloneBody(int64_t microBatch = 0);
-  /// The latest clone of a value of the source.
+  /// Appends clones of the source's operators.
+  void cloneBody();
+  /// The clone of a value of the source.
   mlir::Value clone(mlir::Value v) const { return mapping_.lookup(v); }
-  /// Replaces a value of the source in all clones made from now on.
+  /// Replaces a value of the source in the clones.
   void map(mlir::Value source, mlir::Value value) { mapping_.map(source, value); }
 
   void addResult(mlir::Value value, llvm::StringRef role, llvm::StringRef name);

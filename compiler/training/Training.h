@@ -15,10 +15,9 @@
 // classes only) counts the predictions that hit and `predictions` how many were made.
 //
 // With options.accumulate = n, the batch of @train is n times that of the network (@forward), and @train computes one
-// micro-batch after the other. Micro-batch i takes the rows i, i + n, i + 2n, ..., so that rows stay on the rank that
-// has them. The gradients are added up, and the parameters are updated once. `loss` is the mean over the whole batch.
-// BatchNorm takes its statistics from a micro-batch and updates its running statistics n times. Every micro-batch has
-// random numbers of its own. The operators of micro-batch i > 0 carry graph.micro_batch and are called "micro<i>/NAME".
+// micro-batch after the other (MicroBatches.h). The gradients are added up, and the parameters are updated once. `loss`
+// is the mean over the whole batch. BatchNorm takes its statistics from a micro-batch and updates its running
+// statistics n times. Every micro-batch has random numbers of its own.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_TRAINING_H

@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
+#include "dialects/graph/DataFlow.h"
 #include "dialects/graph/OpWriter.h"
 
 #include "dialects/graph/GraphKinds.h"
@@ -57,6 +58,10 @@ bool isCheap(Operation *op) { return isElementwise(op) || isView(op) || isStretc
 class Recomputation {
 public:
   explicit Recomputation(func::FuncOp func) : block_(func.getBody().front()) {
+    const FunctionFlow flow(func);
+    for (auto [i, op] : llvm::enumerate(flow.operators))
+      if (flow.parts > 1 && flow.flow.steps[i].section == Section::Begin)
+        shared_.insert(op);
     for (Operation &op : block_.without_terminator()) {
       bool backward = op.hasAttr(kGradOfAttr);
       for (Value v : op.getOperands())
@@ -163,7 +168,7 @@ private:
   /// Whether the value takes little memory, or is in memory anyway.
   bool alwaysKept(Value v) const {
     Operation *op = v.getDefiningOp();
-    return !op || op->hasTrait<OpTrait::ConstantLike>() || bytesOf(v) * kSmall < largest_;
+    return !op || op->hasTrait<OpTrait::ConstantLike>() || shared_.contains(op) || bytesOf(v) * kSmall < largest_;
   }
   bool readBackward(Value v) const {
     return llvm::any_of(v.getUsers(), [&](Operation *user) { return isGradient(user); });
@@ -283,6 +288,7 @@ private:
   Block &block_;
   std::vector<Operation *> forward_;
   DenseMap<Operation *, int> position_; // in forward_; looked up only
+  DenseSet<Operation *> shared_;        // by all micro-batches: computed once and kept for them; looked up only
   int64_t largest_ = 0;
 };
 

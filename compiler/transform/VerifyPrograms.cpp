@@ -9,6 +9,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/PassBases.h"
+#include "dialects/graph/Sections.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -113,7 +114,7 @@ LogicalResult verifyResults(func::FuncOp func, Roles roles) {
 LogicalResult verifyFunction(func::FuncOp func) {
   const Signature signature = signatureOf(func.getName());
   return success(succeeded(verifyBody(func)) && succeeded(verifyArguments(func, signature.arguments)) &&
-                 succeeded(verifyResults(func, signature.results)));
+                 succeeded(verifyResults(func, signature.results)) && succeeded(graph::verifySections(func)));
 }
 
 /// Checks that every function of the module is one of these and has its signature.

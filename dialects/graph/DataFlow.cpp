@@ -3,6 +3,7 @@
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Sections.h"
 
 using namespace mlir;
 
@@ -13,11 +14,11 @@ int DataFlow::addValue(dist::Shape shape, int64_t bytes, bool kept) {
   return int(values.size()) - 1;
 }
 
-int DataFlow::addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes) {
+int DataFlow::addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section) {
   const int step = int(steps.size());
   for (int value : makes)
     values[value].maker = step;
-  steps.push_back({part, {reads.begin(), reads.end()}, {makes.begin(), makes.end()}});
+  steps.push_back({part, {reads.begin(), reads.end()}, {makes.begin(), makes.end()}, section});
   return step;
 }
 
@@ -35,6 +36,15 @@ std::vector<llvm::SmallVector<int, 2>> DataFlow::readers() const {
   for (int value : results)
     readers[value].push_back(int(steps.size()));
   return readers;
+}
+
+bool DataFlow::variesInBody(int value) const {
+  const Value &v = values[size_t(value)];
+  if (v.maker >= 0)
+    return !v.sum && steps[size_t(v.maker)].section == Section::Body;
+  return llvm::any_of(updates, [&](auto update) {
+    return update.first == value && values[size_t(update.second)].maker >= 0 && variesInBody(update.second);
+  });
 }
 
 FunctionFlow::FunctionFlow(func::FuncOp func) {
@@ -60,18 +70,27 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
     llvm::SmallVector<int> reads, makes;
     for (Value v : op.getOperands())
       reads.push_back(index.lookup(v));
-    for (Value v : op.getResults())
+    for (Value v : op.getResults()) {
       makes.push_back(index.lookup(v));
+      flow.values[makes.back()].sum = isAccumulated(v);
+    }
     if (isView(&op))
       flow.values[makes.front()].viewOf = reads.front();
-    flow.addStep(loopPart(&op), reads, makes);
+    const int step = flow.addStep(loopPart(&op), reads, makes);
     operators.push_back(&op);
+    if (std::optional<int64_t> batches = microBatches(&op)) {
+      parts = *batches;
+      flow.steps[step].section = Section::Body;
+    }
   }
   for (Value v : block.getTerminator()->getOperands())
     flow.results.push_back(index.lookup(v));
   for (BlockArgument arg : block.getArguments())
-    if (std::optional<unsigned> result = updateOf(func, arg.getArgNumber()); result && *result < flow.results.size())
+    if (std::optional<unsigned> result = updateOf(func, arg.getArgNumber()); result && *result < flow.results.size()) {
       flow.values[flow.results[*result]].kept = true;
+      flow.updates.push_back({index.lookup(arg), flow.results[*result]});
+    }
+  findSections(flow);
 }
 
 } // namespace tessera::graph

@@ -28,6 +28,13 @@ enum class LoopPart {
   Free,      // a splat constant, a broadcast or a widening cast: every loop that reads it computes it again
 };
 
+/// A part of a step (Sections.h).
+enum class Section : uint8_t {
+  Begin, // runs once, before the body. A program without micro-batches has no other section.
+  Body,  // runs once for each micro-batch
+  End,   // runs once, behind the body
+};
+
 struct DataFlow {
   struct Value {
     dist::Shape shape;
@@ -35,30 +42,40 @@ struct DataFlow {
     int maker = -1;    // a step; -1: it is there from the start
     int viewOf = -1;   // the value whose bytes it shows
     bool kept = false; // its memory is never freed, or it is written into the memory of such a value
+    bool sum = false;  // over all micro-batches: added up in place in the body, there at its end
   };
   struct Step {
     LoopPart part = LoopPart::None;
     llvm::SmallVector<int, 4> reads;
     llvm::SmallVector<int, 2> makes;
+    Section section = Section::Begin;
   };
   std::vector<Value> values;
   std::vector<Step> steps;
-  llvm::SmallVector<int> results; // values that are read at the end
+  llvm::SmallVector<int> results;           // values that are read at the end
+  std::vector<std::pair<int, int>> updates; // values, and the new values that they get
 
   int addValue(dist::Shape shape, int64_t bytes, bool kept = false);
-  int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes);
+  int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section = Section::Begin);
   /// The value whose bytes this one shows; itself where it is no view.
   int root(int value) const;
   /// For every value the steps that read it, once per read. The number of steps stands for the end of the program.
   std::vector<llvm::SmallVector<int, 2>> readers() const;
+  /// Whether the value is made anew for each micro-batch, or carried from one to the next.
+  bool variesInBody(int value) const;
 };
 
 /// A function as plain data, with one step per operator of its block. An operator may stand before the producers of its
-/// operands. Parameters, states and the results that update an argument are kept. Tensors are ranked and static.
+/// operands. Parameters, states and the results that update an argument are kept. Tensors are ranked and static. Steps
+/// have their sections.
 struct FunctionFlow {
   explicit FunctionFlow(mlir::func::FuncOp func);
 
+  /// How often an operator runs in a step of the program.
+  int64_t times(int step) const { return flow.steps[size_t(step)].section == Section::Body ? parts : 1; }
+
   DataFlow flow;
+  int64_t parts = 1;                        // micro-batches
   std::vector<mlir::Operation *> operators; // by step
   std::vector<mlir::Value> tensors;         // by value
   llvm::DenseMap<mlir::Value, int> index;   // of values; looked up only

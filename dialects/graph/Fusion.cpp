@@ -143,6 +143,8 @@ private:
       if (!isFusable(step(first).part) || domainOf(first) != domain)
         return false;
     }
+    if (step(members_[a].front()).section != step(members_[b].front()).section)
+      return false;
     for (int g : {a, b})
       for (int member : members_[g])
         for (int v : sources(flow_, step(member)))
@@ -305,6 +307,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
   DataFlow looped;
   looped.values = program.values;
   looped.results = program.results;
+  looped.updates = program.updates;
   std::vector<int> first; // by step of `looped`
   for (int s = 0; s < numSteps; ++s) {
     const DataFlow::Step &step = program.steps[s];
@@ -312,7 +315,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
       continue;
     first.push_back(s);
     if (!isFusable(step.part)) {
-      looped.addStep(step.part, step.reads, step.makes);
+      looped.addStep(step.part, step.reads, step.makes, step.section);
       continue;
     }
     llvm::SetVector<int> inputs;
@@ -326,7 +329,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
         if (readOutside(value, s))
           outputs.push_back(value);
     }
-    looped.addStep(LoopPart::None, inputs.getArrayRef(), outputs);
+    looped.addStep(LoopPart::None, inputs.getArrayRef(), outputs, step.section);
   }
   const std::vector<int> order = dependenceOrder(looped);
   flow = reordered(looped, order);

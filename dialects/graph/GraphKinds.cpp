@@ -23,6 +23,32 @@ bool isWidening(Operation *op) {
   return from && to && from.getWidth() < to.getWidth();
 }
 
+std::optional<int64_t> microBatches(Operation *op) {
+  if (auto rows = llvm::dyn_cast<MicroRowsOp>(op))
+    return int64_t(rows.getParts());
+  if (auto sum = llvm::dyn_cast<AccumulateOp>(op))
+    return int64_t(sum.getParts());
+  if (auto fused = llvm::dyn_cast<FusedOp>(op))
+    for (AccumulateOp sum : fused.getBody().getOps<AccumulateOp>())
+      return int64_t(sum.getParts());
+  return std::nullopt;
+}
+
+bool isAccumulation(Operation *op) { return llvm::isa<AccumulateOp>(op); }
+
+bool isAccumulated(Value result) {
+  Operation *op = result.getDefiningOp();
+  if (auto fused = llvm::dyn_cast_if_present<FusedOp>(op)) {
+    Value inner = fused.getBody().front().getTerminator()->getOperand(llvm::cast<OpResult>(result).getResultNumber());
+    op = inner.getDefiningOp();
+  }
+  return op && isAccumulation(op);
+}
+
+llvm::StringRef kernelOf(Operation *op) {
+  return isAccumulation(op) ? AddOp::getOperationName().split('.').second : op->getName().stripDialect();
+}
+
 static bool isInfinite(Attribute attribute) {
   if (auto number = llvm::dyn_cast<FloatAttr>(attribute))
     return number.getValue().isInfinity();
@@ -63,7 +89,7 @@ bool handsOn(OpOperand &operand) {
     auto to = llvm::dyn_cast<IntegerType>(getElementTypeOrSelf(op->getResult(0)));
     return from && to && from.getWidth() <= to.getWidth();
   }
-  return llvm::isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp>(op);
+  return llvm::isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp, MicroRowsOp>(op);
 }
 
 Precision precisionOf(Operation *op) {

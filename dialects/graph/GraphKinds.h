@@ -32,6 +32,18 @@ std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 /// The result has the operand's values in a wider floating-point type.
 bool isWidening(mlir::Operation *op);
 
+/// The number of micro-batches, if the operator takes the rows of one of them or adds up over all of them. A loop adds
+/// up if an operator in it does.
+std::optional<int64_t> microBatches(mlir::Operation *op);
+/// The result is the sum of the operand over all micro-batches.
+bool isAccumulation(mlir::Operation *op);
+/// The result is such a sum, of the operator or of one in its region. It is there when the last micro-batch is done.
+bool isAccumulated(mlir::Value result);
+
+/// The kernel that computes the operator. It has the operator's name, but what adds up over micro-batches is an
+/// addition to the sum so far.
+llvm::StringRef kernelOf(mlir::Operation *op);
+
 /// An attribute of the operator, or of an operator in its region, is infinite. So its results may be infinite although
 /// its operands are finite.
 bool holdsInfinity(mlir::Operation *op);

@@ -291,6 +291,32 @@ def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom", [], ["localiz
 }
 
 //===--------------------------------------------------------------------------------------------===//
+// Micro-batches (Sections.h)
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_MicroRowsOp
+    : Graph_InferredOp<"micro_rows", "(m p=parts) d.. -> m d.. | whole p | linear 0", [Graph_Follows]> {
+  let summary = "the rows i, i + parts, i + 2 parts, ... of x, for the micro-batch i of `parts`";
+  let description = [{
+    Rows are those of dimension 0. What depends on the result runs once for each micro-batch.
+  }];
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$parts);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_AccumulateOp
+    : Graph_TraitTypedOp<"accumulate", "... -> ... | linear 0",
+                         [Graph_Elementwise, SameOperandsAndResultType, Graph_Follows]> {
+  let summary = "the sum of x over all micro-batches, in their order";
+  let description = [{
+    x is computed for each of `parts` micro-batches. The sum is there when the last one is done. Its memory is set to
+    zeros before the first one, and x is added in place.
+  }];
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$parts);
+  let results = (outs Graph_Tensor:$y);
+}
+
+//===--------------------------------------------------------------------------------------------===//
 // Reductions
 //===--------------------------------------------------------------------------------------------===//
 

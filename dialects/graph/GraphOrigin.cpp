@@ -18,15 +18,4 @@ static StringRef textOf(Operation *op, StringRef attribute) {
 StringRef gradientOf(Operation *op) { return textOf(op, kGradOfAttr); }
 StringRef parameterUpdatedBy(Operation *op) { return textOf(op, kUpdateOfAttr); }
 
-std::string microBatchPrefix(int64_t number) { return number == 0 ? "" : "micro" + std::to_string(number) + "/"; }
-
-std::string nodeNameOf(Operation *op) {
-  const std::string name = nameOf(op);
-  auto number = op->getAttrOfType<IntegerAttr>(kMicroBatchAttr);
-  StringRef node = name;
-  if (number)
-    node.consume_front(microBatchPrefix(number.getInt()));
-  return node.str();
-}
-
 } // namespace tessera::graph

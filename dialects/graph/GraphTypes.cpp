@@ -238,6 +238,17 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, Loc loc, Adaptor ad
   return success();
 }
 
+LogicalResult MicroRowsOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  RankedTensorType x = tensor(adaptor.getX());
+  int64_t parts = adaptor.getParts();
+  if (x.getRank() == 0 || parts < 1 || x.getDimSize(0) % parts != 0)
+    return fail(loc, "dimension 0 cannot be cut in " + Twine(parts) + " micro-batches");
+  dist::Shape shape(x.getShape());
+  shape[0] /= parts;
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
 /// The element type of sums of products.
 static Type productElement(Type element, bool wide) {
   bool narrow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;

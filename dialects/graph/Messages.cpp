@@ -371,7 +371,10 @@ std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Se
                                          const MessageRule &rule) {
   std::vector<llvm::SmallVector<const Sender *>> kinds;
   for (const Sender *member : membersOf(flow, senders)) {
-    auto it = llvm::find_if(kinds, [&](const auto &kind) { return alike(*kind.front(), *member); });
+    auto it = llvm::find_if(kinds, [&](const auto &kind) {
+      return alike(*kind.front(), *member) &&
+             flow.steps[kind.front()->step].section == flow.steps[member->step].section;
+    });
     (it == kinds.end() ? kinds.emplace_back() : *it).push_back(member);
   }
   // The messages of one kind are steps when the next kind is chosen, so that no circle comes about.
@@ -490,6 +493,7 @@ MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int
   DataFlow merged;
   merged.values = program.values;
   merged.results = program.results;
+  merged.updates = program.updates;
   // A message's result takes the place of an operand that nothing else reads, as in the arena.
   const std::vector<llvm::SmallVector<int, 2>> readers = program.readers();
   for (const std::vector<int> &message : messages)
@@ -512,7 +516,8 @@ MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int
       makes.append(program.steps[member].makes.begin(), program.steps[member].makes.end());
     }
     const LoopPart part = of[s].size() == 1 ? program.steps[s].part : LoopPart::None;
-    merged.addStep(part, of[s].size() == 1 ? llvm::ArrayRef<int>(program.steps[s].reads) : reads.getArrayRef(), makes);
+    merged.addStep(part, of[s].size() == 1 ? llvm::ArrayRef<int>(program.steps[s].reads) : reads.getArrayRef(), makes,
+                   program.steps[s].section);
     first.push_back(s);
   }
   const std::vector<int> order = dependenceOrder(merged);

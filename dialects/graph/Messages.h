@@ -4,8 +4,8 @@
 // message is sent when the last of its members is ready, so joining delays the others. The pass marks the local program
 // by this choice, and the report prices the program under the chosen strategies by it.
 //
-// Joined are all-reduces: each element of the result depends on the same element of the operands alone, so members that
-// lie side by side are one tensor.
+// Members are of one section (Sections.h). Joined are all-reduces: each element of the result depends on the same
+// element of the operands alone, so members that lie side by side are one tensor.
 //
 //   MessageRule rule = {.most = kAnySize, .cost = cost, .times = times};     // cost: dist::CollectiveCost, in ns
 //   std::vector<std::vector<int>> messages = chooseMessages(flow, senders, rule);      // steps of flow

@@ -71,8 +71,6 @@ void OpWriter::label(Operation *op) {
   }
   for (NamedAttribute attr : origin_)
     op->setAttr(attr.getName(), attr.getValue());
-  if (microBatch_ != 0)
-    op->setAttr(kMicroBatchAttr, builder_.getI64IntegerAttr(microBatch_));
 }
 
 Value OpWriter::helper(Operation *op, StringRef suffix) {

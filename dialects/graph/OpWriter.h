@@ -35,8 +35,6 @@ public:
   void setUpdateName(const llvm::Twine &name, llvm::StringRef parameter);
   /// The operators made from now on, up to the next setName, carry the origin of `op` (GraphOrigin.h).
   void setOrigin(mlir::Operation *op);
-  /// The operators made from now on compute for this micro-batch.
-  void setMicroBatch(int64_t number) { microBatch_ = number; }
   void setLoc(mlir::Location loc) { loc_ = loc; }
   /// Builds before `op` from now on. `op` must not stand before the operators built so far, since later operators share
   /// their constants.
@@ -93,7 +91,6 @@ private:
   mlir::Location loc_;
   std::string name_;
   mlir::NamedAttrList origin_;
-  int64_t microBatch_ = 0;
   llvm::StringSet<> used_;
   llvm::StringMap<int> next_;
   llvm::MapVector<std::pair<mlir::Type, uint64_t>, mlir::Value> constants_;

@@ -8,22 +8,28 @@ namespace tessera::graph {
 
 namespace {
 
+bool madeInBody(const DataFlow &flow, int value) {
+  const int maker = flow.values[size_t(value)].maker;
+  return maker >= 0 && flow.steps[size_t(maker)].section == Section::Body;
+}
+
 /// Asks `eager` about a step again.
 using Reconsider = llvm::function_ref<void(int)>;
 
-/// A topological order. Of the steps that are ready, the first for which `eager` is true comes next, or the first of
-/// all if there is none. `eager` is asked when a step becomes ready. `placed` is called for every step that is placed,
-/// and calls Reconsider for the steps whose answer may have changed.
+/// A topological order, section by section. Of the steps that are ready, the first for which `eager` is true comes
+/// next, or the first of all if there is none. `eager` is asked when a step becomes ready. `placed` is called for every
+/// step that is placed, and calls Reconsider for the steps whose answer may have changed.
 std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eager,
                         llvm::function_ref<void(int, Reconsider)> placed) {
   std::vector<int> missing(flow.steps.size(), 0), order;
   std::vector<std::vector<int>> users(flow.steps.size());
-  std::set<int> ready, early; // early: those of them that are eager
+  std::set<std::pair<Section, int>> ready, early; // early: those of them that are eager
+  auto placeOf = [&](int s) { return std::pair(flow.steps[s].section, s); };
   auto consider = [&](int s) {
-    if (ready.count(s) && eager(s))
-      early.insert(s);
+    if (ready.count(placeOf(s)) && eager(s))
+      early.insert(placeOf(s));
     else
-      early.erase(s);
+      early.erase(placeOf(s));
   };
   for (size_t s = 0; s < flow.steps.size(); ++s) {
     for (int value : flow.steps[s].reads)
@@ -32,19 +38,20 @@ std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eage
         ++missing[s];
       }
     if (missing[s] == 0)
-      ready.insert(int(s));
+      ready.insert(placeOf(int(s)));
   }
-  for (int s : ready)
+  for (auto [section, s] : ready)
     consider(s);
   while (!ready.empty()) {
-    const int s = early.empty() ? *ready.begin() : *early.begin();
-    ready.erase(s);
-    early.erase(s);
+    const Section now = ready.begin()->first;
+    const int s = early.empty() || early.begin()->first != now ? ready.begin()->second : early.begin()->second;
+    ready.erase(placeOf(s));
+    early.erase(placeOf(s));
     order.push_back(s);
     placed(s, consider);
     for (int user : users[s])
       if (--missing[user] == 0) {
-        ready.insert(user);
+        ready.insert(placeOf(user));
         consider(user);
       }
   }
@@ -71,11 +78,12 @@ public:
       return 0;
     int64_t bytes = 0;
     for (int value : step.makes)
-      if (!flow_.values[value].kept)
+      if (!flow_.values[value].kept && !flow_.values[value].sum) // a sum has its memory from the start of the body
         bytes += flow_.values[value].bytes;
     llvm::SmallDenseMap<int, int> here;
     for (int value : step.reads)
-      if (int root = flow_.root(value); ++here[root] == uses_[root] && !flow_.values[root].kept)
+      if (int root = flow_.root(value);
+          ++here[root] == uses_[root] && !flow_.values[root].kept && !staysFor(step, root))
         bytes -= flow_.values[root].bytes;
     return bytes;
   }
@@ -93,6 +101,11 @@ public:
   }
 
 private:
+  /// Whether the step reads what the body needs for the next micro-batch again.
+  bool staysFor(const DataFlow::Step &step, int root) const {
+    return step.section == Section::Body && !madeInBody(flow_, root);
+  }
+
   bool isView(const DataFlow::Step &step) const {
     return !step.makes.empty() && flow_.values[step.makes.front()].viewOf >= 0;
   }
@@ -132,26 +145,35 @@ DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order) {
   DataFlow result;
   result.values = flow.values;
   result.results = flow.results;
+  result.updates = flow.updates;
   for (int s : order) {
     const DataFlow::Step &step = flow.steps[s];
-    result.addStep(step.part, step.reads, step.makes);
+    result.addStep(step.part, step.reads, step.makes, step.section);
   }
   return result;
 }
 
 std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order) {
   std::vector<Lifetime> lives(flow.values.size());
+  int64_t bodyFirst = 0, bodyLast = -1;
+  for (auto [time, s] : llvm::enumerate(order))
+    if (flow.steps[s].section == Section::Body) {
+      bodyFirst = bodyLast < 0 ? int64_t(time) : bodyFirst;
+      bodyLast = int64_t(time);
+    }
   auto touch = [&](int value, int64_t time) {
     Lifetime &life = lives[flow.root(value)];
     life.last = std::max(life.last, time);
   };
   for (auto [time, s] : llvm::enumerate(order)) {
+    const bool again = flow.steps[s].section == Section::Body; // what it reads is read until the body's last step
     for (int value : flow.steps[s].reads)
-      touch(value, int64_t(time));
+      touch(value, again && !madeInBody(flow, flow.root(value)) ? bodyLast : int64_t(time));
     for (int value : flow.steps[s].makes) {
+      const bool sum = flow.values[value].sum;
       if (flow.root(value) == value)
-        lives[value].first = int64_t(time);
-      touch(value, int64_t(time));
+        lives[value].first = sum ? bodyFirst : int64_t(time);
+      touch(value, sum ? bodyLast : int64_t(time));
     }
   }
   for (int value : flow.results)

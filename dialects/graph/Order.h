@@ -2,8 +2,8 @@
 //
 // The order of execution is the program's own order, with one exception: a step that frees at least as much memory as
 // it allocates runs as soon as it can. So a parameter is updated when its gradient is ready, and the gradient's memory
-// is free again. The plan orders the local program by it, the report the program under the chosen strategies, and the
-// search the global program.
+// is free again. Sections (Sections.h) come one after the other. The plan orders the local program by it, the report
+// the program under the chosen strategies, and the search the global program.
 //
 //   std::vector<int> order = executionOrder(flow);
 //   lifetimes(flow, order)[v]          // {first, last}, in positions of the order
@@ -31,8 +31,9 @@ DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order);
 struct Lifetime {
   int64_t first = 0, last = -1;
 };
-/// For every value its lifetime. It lasts until the value or a view of it is read for the last time. A view has no
-/// lifetime of its own, and neither has a value that no step makes or reads.
+/// For every value its lifetime. It lasts until the value or a view of it is read for the last time. What the body
+/// reads and does not make lives until the body's end, and a sum over micro-batches lives from its start on. A view has
+/// no lifetime of its own, and neither has a value that no step makes or reads.
 std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order);
 /// The most bytes that are live at once, without values that are kept.
 MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order);

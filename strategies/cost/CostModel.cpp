@@ -172,7 +172,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
     for (size_t i = 0; i < operands.size(); ++i)
       streamed += double(numElements(operands[i])) * double(cls.operandBytes[i]);
     for (size_t i = 0; i < results.size(); ++i)
-      streamed += double(numElements(results[i])) * double(cls.resultBytes[i]);
+      streamed += double(numElements(results[i])) * double(cls.resultBytes[i]) * (cls.addsUp ? 2 : 1);
   }
   // If statistics are reduced over ranks, each of them takes another pass over the operands.
   double launches = 1;
@@ -203,7 +203,7 @@ Cost CostModel::computeInLoop(const OperatorClass &cls, const Strategy &strategy
       streamed += double(numElements(shape) * cls.operandBytes[o]);
   for (auto [r, shape] : llvm::enumerate(localResults(cls, mesh_, strategy)))
     if (!resultStays(int(r))) {
-      streamed += double(numElements(shape) * cls.resultBytes[r]);
+      streamed += double(numElements(shape) * cls.resultBytes[r]) * (cls.addsUp ? 2 : 1);
       writes = true;
     }
   Cost time = compute(cls, strategy, streamed);

@@ -33,6 +33,9 @@ namespace tessera::strategies {
 
 using dist::OwnCollective;
 
+/// What costs `cost` once costs this much `times` times.
+inline Cost repeated(Cost cost, int64_t times) { return cost > kForbidden / times ? kForbidden : cost * times; }
+
 struct OperatorCost {
   Cost compute = 0, communication = 0;
   Cost total() const { return compute + communication; }

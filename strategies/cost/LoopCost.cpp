@@ -33,7 +33,7 @@ std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &progr
     for (int value : step.reads)
       bytes += double(program.values[value].bytes);
     for (int value : step.makes)
-      bytes += double(program.values[value].bytes);
+      bytes += double(program.values[value].bytes) * (program.values[value].sum ? 2 : 1);
     const Cost all = model.kernel(flops, bits, bytes);
     Cost before = 0, shared = 0;
     for (int member : members) {

@@ -21,8 +21,8 @@ struct StepKernel {
   const Strategy *strategy = nullptr;
 };
 
-/// The cost of every step of `program`, whose values are one rank's. `looped` is made of `program`. A step that
-/// computes nothing and is not in memory costs nothing.
+/// The cost of every step of `program` when it runs once. Values are one rank's. `looped` is made of `program`. A step
+/// that computes nothing and is not in memory costs nothing.
 std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &program, const graph::LoopedFlow &looped,
                             llvm::ArrayRef<StepKernel> kernels);
 

@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Order.h"
+#include "dialects/graph/Sections.h"
 #include "strategies/cost/LoopCost.h"
 
 #include <map>
@@ -63,7 +64,7 @@ private:
         cost_.persistentBytes += flow_.values[id].bytes;
       }
       if (auto r = graph::updateOf(func_, a))
-        updates_.insert(*r);
+        updates_[*r] = id;
     }
   }
 
@@ -83,6 +84,7 @@ private:
       made.push_back(addValue(v, dist::naturalResult(model_.mesh(), info.cls->rule, strategy, int(r))));
       if (graph::isView(info.op))
         flow_.values[made.back()].viewOf = reads_[i].front();
+      flow_.values[made.back()].sum = graph::isAccumulated(v);
     }
     makes_.push_back(made);
     addOwn(i, made);
@@ -96,9 +98,9 @@ private:
     std::vector<PricedCollective> *list;
     size_t index;
   };
-  Priced add(const dist::Collective &c, int64_t elementBytes, PricedCollective::Place place, int index,
+  Priced add(const dist::Collective &c, int64_t elementBytes, PricedCollective::Place place, int index, int64_t times,
              std::vector<PricedCollective> &list) {
-    list.push_back({place, index, elementBytes, model_.collective(c, elementBytes), c});
+    list.push_back({place, index, elementBytes, repeated(model_.collective(c, elementBytes), times), c, times});
     cost_.communication += list.back().cost;
     return {&list, list.size() - 1};
   }
@@ -129,7 +131,7 @@ private:
     int id = have.id;
     int64_t bytes = elementBytes(v.getType());
     for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs)) {
-      const Priced price = add(c, bytes, place, index, list);
+      const Priced price = add(c, bytes, place, index, program_.times(v), list);
       if (moves.empty())
         list.back().begins = {shapeOf(v), have.sharding, needs};
       id = addMove(id, c, bytes, price, v.getType(), moves);
@@ -151,9 +153,13 @@ private:
       PricedCollective::Place place = own.operand >= 0     ? PricedCollective::Operand
                                       : own.statistic >= 0 ? PricedCollective::Statistic
                                                            : PricedCollective::Result;
-      const Priced price = add(own.collective, own.elementBytes, place,
-                               std::max({own.operand, own.statistic, own.result}), cost_.operators[i].collectives);
       Operation *op = program_.operators[i].op;
+      const int64_t times = own.operand >= 0  ? program_.times(op->getOperand(unsigned(own.operand)))
+                            : own.result >= 0 ? program_.times(op->getResult(unsigned(own.result)))
+                                              : program_.operators[i].times;
+      const Priced price =
+          add(own.collective, own.elementBytes, place, std::max({own.operand, own.statistic, own.result}), times,
+              cost_.operators[i].collectives);
       auto move = [&](int from, Type type, std::vector<Move> &moves) {
         return addMove(from, own.collective, own.elementBytes, price, type, moves);
       };
@@ -178,8 +184,10 @@ private:
                     dist::notOwed(model_.mesh(), handed_[v].sharding, wanted));
       int id = addReshard(v, wanted, int(program_.operators.size()), PricedCollective::Output, int(r), cost_.outputs);
       flow_.results.push_back(id);
-      if (updates_.contains(r)) // the new value replaces the old one in its place
+      if (auto old = updates_.find(r); old != updates_.end()) { // the new value replaces the old one in its place
         flow_.values[id].kept = true;
+        flow_.updates.push_back({old->second, id});
+      }
     }
     return llvm::Error::success();
   }
@@ -196,10 +204,13 @@ private:
     };
     for (size_t i = 0; i < program_.operators.size(); ++i) {
       add(before_[i]);
-      stepOf_.push_back(flow_.addStep(program_.operators[i].cls->part, reads_[i], makes_[i]));
+      stepOf_.push_back(
+          flow_.addStep(program_.operators[i].cls->part, reads_[i], makes_[i],
+                        graph::microBatches(program_.operators[i].op) ? graph::Section::Body : graph::Section::Begin));
       add(behind_[i]);
     }
     add(before_.back());
+    graph::findSections(flow_);
     looped_.emplace(flow_, graph::formLoops(flow_));
   }
 
@@ -209,7 +220,7 @@ private:
       kernels[stepOf_[i]] = {program_.operators[i].cls, &chosen_.strategies[i]};
     costs_ = loopCosts(model_, flow_, *looped_, kernels);
     for (size_t i = 0; i < program_.operators.size(); ++i)
-      cost_.compute += cost_.operators[i].compute = costs_[stepOf_[i]];
+      cost_.compute += cost_.operators[i].compute = repeated(costs_[stepOf_[i]], program_.operators[i].times);
   }
 
   void joinCollectives() {
@@ -224,11 +235,17 @@ private:
       for (auto [step, share] : llvm::zip_equal(message, shareMessage(model_, members))) {
         const Priced &price = moves_.at(looped_->members[step].front()).price;
         PricedCollective &member = (*price.list)[price.index];
-        cost_.communication += share - member.cost;
-        member.cost = share;
+        const Cost whole = repeated(share, member.times);
+        cost_.communication += whole - member.cost;
+        member.cost = whole;
       }
-      cost_.joined += int64_t(message.size()) - 1;
+      cost_.joined += (int64_t(message.size()) - 1) * timesOf(message.front());
     }
+  }
+
+  /// How often a step of the loops runs.
+  int64_t timesOf(int step) const {
+    return looped_->flow.steps[size_t(step)].section == graph::Section::Body ? program_.parts : 1;
   }
 
   void addMemory() {
@@ -252,7 +269,7 @@ private:
   const CostModel &model_;
   const JoinOptions &join_;
   dist::ReshardedValues resharded_;
-  llvm::DenseSet<unsigned> updates_;                  // results that update arguments
+  llvm::DenseMap<unsigned, int> updates_;             // by result that updates an argument: the old value
   llvm::DenseMap<Value, Handed> handed_;              // looked up only
   llvm::DenseMap<Value, int> own_;                    // moves of the operator's own behind it; looked up only
   std::vector<int> copies_;                           // values, as resharded_ numbers them

@@ -9,6 +9,8 @@
 //   cost.operators[3].collectives      // what operator 3 pays
 //   cost.peakBytes                     // on one rank
 //
+// All costs are those of a whole step: what runs for every micro-batch (graph/Sections.h) counts as often.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_PROGRAMCOST_H
 #define TESSERA_STRATEGIES_COST_PROGRAMCOST_H
@@ -39,13 +41,14 @@ struct PricedCollective {
   } place;
   int index; // of the operand, statistic or result
   int64_t elementBytes;
-  Cost cost; // of a joined message: its part
+  Cost cost; // of all its runs in a step; of a joined message: its part
   dist::Collective collective;
+  int64_t times = 1;                    // how often it runs in a step
   std::optional<Resharded> begins = {}; // the reshard whose first collective this is
 };
 
 struct OperatorPrice {
-  Cost compute = 0;
+  Cost compute = 0;                          // of all its runs in a step
   std::vector<PricedCollective> collectives; // in the order in which they run
 };
 

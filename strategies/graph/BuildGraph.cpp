@@ -3,7 +3,6 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/MemoryLoad.h"
-#include "strategies/graph/MicroBatchNodes.h"
 #include "strategies/space/LiveRanges.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -58,30 +57,20 @@ private:
           pinned = &it->second;
       built_.options.push_back(builder.options(int(c), pinned));
     }
-    built_.node = nodesOfGroups(program_, built_.groups, built_.options);
-    for (size_t c = 0; c < built_.node.size(); ++c) {
-      if (size_t(built_.node[c]) == built_.groupsOf.size()) {
-        built_.groupsOf.push_back(0);
-        firstGroup_.push_back(int(c));
-      }
-      ++built_.groupsOf[size_t(built_.node[c])];
-    }
-    std::map<std::pair<const GroupOptions *, int32_t>, std::shared_ptr<const std::vector<Cost>>> costs;
-    for (size_t n = 0; n < firstGroup_.size(); ++n) {
-      const int c = firstGroup_[n], arg = group(c).arg;
-      std::shared_ptr<const std::vector<Cost>> &known = costs[{&options(c), built_.groupsOf[n]}];
+    std::map<const GroupOptions *, std::shared_ptr<const std::vector<Cost>>> costs;
+    for (size_t c = 0; c < built_.groups.list.size(); ++c) {
+      const int arg = group(int(c)).arg;
+      std::shared_ptr<const std::vector<Cost>> &known = costs[&options(int(c))];
       if (!known) {
         auto made = std::make_shared<std::vector<Cost>>();
-        for (const GroupOption &option : options(c))
-          made->push_back(times(option.cost(), built_.groupsOf[n]));
+        for (const GroupOption &option : options(int(c)))
+          made->push_back(option.cost());
         known = std::move(made);
       }
       built_.wide.nodes.push_back(
-          {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(c).ops.front()].name, known});
+          {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name, known});
     }
   }
-
-  static Cost times(Cost cost, int64_t number) { return cost > kForbidden / number ? kForbidden : cost * number; }
 
   /// What the options of a group have in common, as numbers: equal things have one, in the order of their first option.
   template <typename T> struct States {
@@ -250,114 +239,62 @@ private:
     return table = std::move(made);
   }
 
-  /// The value's way from group p to group c.
-  void findWay(int p, int c, Value value, const Wanted &to) {
-    const Handed &from = handed(p, value);
-    const int shape = shapeId(value);
-    if (llvm::all_of(tableOf(value, shape, from, to)->costs, [](Cost x) { return x == 0; }))
-      return;
-    const Way way{built_.node[size_t(p)], built_.node[size_t(c)], &from, &to, shape, batch_.values.contains(value)};
-    auto [it, fresh] = wayAt_.try_emplace(way, ways_.size());
-    if (fresh)
-      ways_.push_back(way);
-    std::vector<size_t> &ways = waysOf_[value];
-    if (!llvm::is_contained(ways, it->second))
-      ways.push_back(it->second);
-  }
+  /// How a group takes a value of another one.
+  struct Reader {
+    int32_t group;
+    const Wanted *wanted;
+  };
 
-  /// Ways that several micro-batches have alike are one edge. A value that all of them read is resharded once. Edges of
-  /// the same values share their copies.
+  /// Edges of one value share their copies.
   void addEdges() {
+    llvm::MapVector<Value, std::vector<Reader>> readers;
     for (size_t c = 0; c < built_.groups.list.size(); ++c)
-      for (const Reads &reads : readsFromOthers(int(c)))
-        findWay(built_.groups.of(program_, reads.value), int(c), reads.value, wanted(int(c), reads));
-    llvm::MapVector<std::vector<size_t>, std::vector<Value>, std::map<std::vector<size_t>, unsigned>> bundles;
-    for (auto &[value, ways] : waysOf_)
-      bundles[ways].push_back(value);
-    std::map<int32_t, std::vector<Cost>> within; // by node: what its groups hand to each other
-    for (auto &[ways, values] : bundles)
-      addBundle(ways, values, within);
-    for (auto &[node, costs] : within)
-      built_.wide.nodes[size_t(node)].costs = std::make_shared<const std::vector<Cost>>(std::move(costs));
+      for (const Reads &reads : readsFromOthers(int(c))) {
+        const Wanted &to = wanted(int(c), reads);
+        const Handed &from = handed(built_.groups.of(program_, reads.value), reads.value);
+        if (llvm::any_of(tableOf(reads.value, shapeId(reads.value), from, to)->costs, [](Cost x) { return x != 0; }))
+          readers[reads.value].push_back({int32_t(c), &to});
+      }
+    for (auto &[value, list] : readers)
+      addEdges(value, list);
   }
 
-  Table scaled(const Table &table, size_t number) {
+  Table scaled(const Table &table, int64_t number) {
     if (number == 1)
       return table;
     Table &costs = scaled_[{table, number}];
     if (!costs) {
       auto made = std::make_shared<StateTable>(*table);
       for (Cost &cost : made->costs)
-        cost = times(cost, int64_t(number));
+        cost = repeated(cost, number);
       costs = std::move(made);
     }
     return costs;
   }
 
-  /// With the copies that the producer's other groups want as copies of its own.
-  const Handed &withOwn(const Handed &handed, const std::vector<const Wanted *> &own) {
-    if (own.empty())
-      return handed;
-    auto [it, fresh] = withOwn_.try_emplace({&handed, own});
-    if (fresh) {
-      std::vector<std::pair<int, std::vector<int>>> things;
-      for (size_t k = 0; k < handed.ofOption->size(); ++k) {
-        auto &[id, copies] = things.emplace_back(handed.things[size_t((*handed.ofOption)[k])]);
-        for (const Wanted *wanted : own) {
-          const std::vector<int> &more = wanted->things[size_t((*wanted->ofOption)[k])];
-          copies.insert(copies.end(), more.begin(), more.end());
-        }
-        llvm::sort(copies);
-        copies.erase(std::unique(copies.begin(), copies.end()), copies.end());
-      }
-      it->second = statesOf(things);
-    }
-    return it->second;
-  }
-
-  /// Values of one node that have the same ways.
-  void addBundle(const std::vector<size_t> &ways, const std::vector<Value> &values,
-                 std::map<int32_t, std::vector<Cost>> &within) {
-    const Value value = values.front();
-    const int32_t node = ways_[ways.front()].from;
-    const int shape = ways_[ways.front()].shape;
-    const Handed *handed = ways_[ways.front()].handed;
-    std::vector<const Wanted *> own, others;
-    for (size_t w : ways) {
-      if (ways_[w].to != node) {
-        others.push_back(ways_[w].wanted);
-        continue;
-      }
-      const Handed &before = withOwn(*handed, own);
-      const StateTable &costs = *scaled(tableOf(value, shape, before, *ways_[w].wanted), values.size());
-      std::vector<Cost> &sum = within.try_emplace(node, *built_.wide.nodes[size_t(node)].costs).first->second;
-      for (size_t k = 0; k < sum.size(); ++k)
-        sum[k] = std::min(
-            kForbidden,
-            sum[k] +
-                costs.costs[size_t((*before.ofOption)[k]) * costs.columns + size_t((*ways_[w].wanted->ofOption)[k])]);
-      own.push_back(ways_[w].wanted);
-    }
-    handed = &withOwn(*handed, own);
+  void addEdges(Value value, const std::vector<Reader> &readers) {
+    const int node = built_.groups.of(program_, value), shape = shapeId(value);
+    const Handed &from = handed(node, value);
+    const int64_t times = program_.times(value);
     WideShare share;
-    for (size_t w : ways) {
-      if (ways_[w].to == node)
-        continue;
+    std::vector<const Wanted *> wants;
+    for (const Reader &reader : readers) {
       share.edges.push_back(int32_t(built_.wide.edges.size()));
-      built_.wide.edges.push_back({node, ways_[w].to, handed->ofOption, ways_[w].wanted->ofOption,
-                                   scaled(tableOf(value, shape, *handed, *ways_[w].wanted), values.size()),
-                                   ways_[w].grows});
+      built_.wide.edges.push_back({int32_t(node), reader.group, from.ofOption, reader.wanted->ofOption,
+                                   scaled(tableOf(value, shape, from, *reader.wanted), times),
+                                   batch_.values.contains(value)});
+      wants.push_back(reader.wanted);
     }
-    if (others.size() < 2)
+    if (readers.size() < 2)
       return;
-    share.copies = copiesOf(value, shape, *handed, others, values.size());
+    share.copies = copiesOf(value, shape, from, wants, times);
     if (share.copies)
       built_.wide.shares.push_back(std::move(share));
   }
 
-  /// What the readers of such values can share; null: nothing.
+  /// What the readers of such a value can share; null: nothing.
   std::shared_ptr<const SharedCopies> copiesOf(Value value, int shape, const Handed &handed,
-                                               const std::vector<const Wanted *> &readers, size_t number) {
+                                               const std::vector<const Wanted *> &readers, int64_t number) {
     auto [it, fresh] = copies_.try_emplace({shape, number, &handed, readers});
     if (!fresh)
       return it->second;
@@ -386,7 +323,7 @@ private:
     bool shared = false;
     for (const auto &row : handed.things)
       for (size_t copy = 0; copy < copies.size(); ++copy) {
-        made->prices.costs.push_back(times(copyPrice(value, shape, row, copies[copy]), int64_t(number)));
+        made->prices.costs.push_back(repeated(copyPrice(value, shape, row, copies[copy]), number));
         shared |= wanting[copy] > 1 && made->prices.costs.back() > 0 && made->prices.costs.back() < kForbidden;
       }
     if (shared)
@@ -487,7 +424,7 @@ private:
     std::vector<std::vector<std::vector<int64_t>>> bytes(uses.size());
     for (Live &live : lives) {
       const int64_t from = live.range.from, to = live.range.to + 1;
-      const size_t n = size_t(built_.node[size_t(live.group)]);
+      const size_t n = size_t(live.group);
       auto [it, fresh] = places.try_emplace({n, {from, to}}, uses[n].size());
       if (fresh) {
         uses[n].push_back({nullptr, from, to});
@@ -517,7 +454,6 @@ private:
   const SharedShardings &shared_;
   int64_t memoryLimit_;
   BuiltGraph built_;
-  std::vector<int> firstGroup_; // by node
   std::map<Sharding, int> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
@@ -527,25 +463,9 @@ private:
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
   std::map<std::tuple<int, const Handed *, const Wanted *>, Table> tables_;
-  std::map<std::pair<Table, size_t>, Table> scaled_;
-  std::map<std::pair<const Handed *, std::vector<const Wanted *>>, Handed> withOwn_;
-  std::map<std::tuple<int, size_t, const Handed *, std::vector<const Wanted *>>, std::shared_ptr<const SharedCopies>>
+  std::map<std::pair<Table, int64_t>, Table> scaled_;
+  std::map<std::tuple<int, int64_t, const Handed *, std::vector<const Wanted *>>, std::shared_ptr<const SharedCopies>>
       copies_;
-  /// How values of one shape go from node to node.
-  struct Way {
-    int32_t from, to;
-    const Handed *handed;
-    const Wanted *wanted;
-    int shape;
-    bool grows;
-    bool operator<(const Way &other) const {
-      return std::tie(from, to, handed, wanted, shape, grows) <
-             std::tie(other.from, other.to, other.handed, other.wanted, other.shape, other.grows);
-    }
-  };
-  std::vector<Way> ways_;
-  std::map<Way, size_t> wayAt_; // looked up only
-  llvm::MapVector<Value, std::vector<size_t>> waysOf_;
 };
 
 } // namespace

@@ -1,9 +1,9 @@
 //===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
 //
-// One node per group, or per group of all micro-batches, one option per GroupOption; one edge per pair of groups
-// between which values flow, with the cost of the reshards that the two options need. A value that is read
-// several times under the same sharding is resharded once, as in the partitioned program: what its group has as a copy
-// costs the others nothing, and the edges of its readers are a share (WideGraph.h).
+// One node per group, one option per GroupOption; one edge per pair of groups between which values flow, with the cost
+// of the reshards that the two options need. A value that is read several times under the same sharding is resharded
+// once, as in the partitioned program: what its group has as a copy costs the others nothing, and the edges of its
+// readers are a share (WideGraph.h).
 //
 // Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
 // every node has the bytes of what stays in memory, parameters and states for the whole time, values from
@@ -22,13 +22,11 @@
 namespace tessera::strategies {
 
 struct BuiltGraph {
-  WideGraph wide;      // of several groups that are alike (MicroBatchNodes.h), costs and uses of all
+  WideGraph wide;      // node c is group c
   StrategyGraph graph; // of the options that narrow kept; empty before
   FollowGroups groups;
   /// By group; after narrow the kept ones, one for every set of copies that it may offer.
   std::vector<std::shared_ptr<const GroupOptions>> options;
-  std::vector<int32_t> node;     // by group
-  std::vector<int32_t> groupsOf; // by node of the wide graph: how many groups it stands for
   /// What an edge has of values that grow with the batch: matrices that are part of its own.
   struct Growing {
     std::shared_ptr<const std::vector<Cost>> costs;

@@ -52,7 +52,8 @@ std::vector<bool> findPartial(const Program &program) {
   return mayBePartial;
 }
 
-/// Whether the operator is linear in several operands together, each of another group, that may be partial.
+/// Whether the operator adds up over micro-batches, or is linear in several operands together, each of another group,
+/// that may be partial.
 bool addsSums(const Program &program, const FollowGroups &groups, int op, const std::vector<bool> &mayBePartial) {
   const OperatorInfo &info = program.operators[op];
   return llvm::any_of(info.cls->rule.linear, [&](const auto &operands) {
@@ -64,7 +65,7 @@ bool addsSums(const Program &program, const FollowGroups &groups, int op, const 
         return false;
       seen.push_back(group);
     }
-    return seen.size() > 1;
+    return seen.size() > 1 || info.cls->addsUp;
   });
 }
 

@@ -10,9 +10,9 @@
 // it updates, and then the one whose head comes last.
 //
 // An operator is a head, too, if it adds up sums that may be partial and its work does not grow with the batch. It can
-// hand the total on partial, or reduce it once, whole or into a cut. So the gradients of several micro-batches, or of
-// several uses of a parameter, are a chain of such heads. The rules tell which results may be partial, and in which
-// operands an operator is linear.
+// hand the total on partial, or reduce it once, whole or into a cut. So the gradients of several uses of a parameter
+// are a chain of such heads, and what adds up over micro-batches is one. The rules tell which results may be partial,
+// and in which operands an operator is linear.
 //
 //   grad0 = matmul, grad1 = matmul, sum = add(grad0, grad1)      three groups
 //

@@ -29,21 +29,34 @@ std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   return said == reduced ? resultVariants(cls, model_.mesh(), natural) : std::vector<Strategy>{said};
 }
 
+/// How often one of the operator's own collectives runs in a step.
+int64_t OptionBuilder::timesOf(int op, const OwnCollective &own) const {
+  const OperatorInfo &info = program_.operators[size_t(op)];
+  return own.operand >= 0  ? program_.times(info.op->getOperand(unsigned(own.operand)))
+         : own.result >= 0 ? program_.times(info.op->getResult(unsigned(own.result)))
+                           : info.times;
+}
+
 /// The heads that `op` can be, priced.
 const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op) {
   const OperatorInfo &info = program_.operators[op];
   const OperatorClass &cls = *info.cls;
-  std::vector<bool> grows = {batch_.operators[op]};
+  std::vector<int64_t> grows = {batch_.operators[op]};
   for (Value v : info.op->getResults())
     grows.push_back(batch_.values.contains(v));
-  auto &known = fixed_ && fixed_->groupOf[op] >= 0 ? byOp_[op] : byClass_[{cls.id, grows}];
+  std::vector<int64_t> alike = grows;
+  alike.push_back(info.times);
+  for (Value v : llvm::concat<Value>(llvm::SmallVector<Value>(info.op->getOperands()),
+                                     llvm::SmallVector<Value>(info.op->getResults())))
+    alike.push_back(program_.times(v));
+  auto &known = fixed_ && fixed_->groupOf[op] >= 0 ? byOp_[op] : byClass_[{cls.id, alike}];
   if (known)
     return known;
   auto made = std::make_shared<std::vector<GroupHead>>();
   std::map<std::vector<Sharding>, int> handed;
   GroupHead natural; // what heads have in common that differ only in how they reduce their results
   auto add = [&](GroupHead &head, const OwnCollective &own) {
-    const Cost cost = model_.collective(own.collective, own.elementBytes);
+    const Cost cost = repeated(model_.collective(own.collective, own.elementBytes), timesOf(op, own));
     head.transient += bufferBytes(own);
     head.cost += cost;
     if (grows[size_t(own.result) + 1])
@@ -58,9 +71,10 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
       natural.taken = taken;
       natural.strategy = strategy;
       natural.strategy.results.clear();
-      natural.cost = natural.compute = model_.computeInLoop(cls, strategy, never, never);
+      const Cost once = model_.computeInLoop(cls, strategy, never, never);
+      natural.cost = natural.compute = repeated(once, info.times);
       if (grows[0])
-        natural.growing = std::max<Cost>(0, natural.compute - model_.launch());
+        natural.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);
       for (const OwnCollective &own : model_.ownCollectives(cls, natural.strategy))
         add(natural, own);
     }
@@ -171,7 +185,8 @@ private:
     const Sharding &from = handed_[v];
     if (!resharded_.want(v.getAsOpaquePointer(), from, to).first)
       return;
-    pay(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), batch_.values.contains(v));
+    pay(repeated(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v)),
+        batch_.values.contains(v));
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
     const int producer = program_.producer(v);
     if (producer < 0)
@@ -194,13 +209,13 @@ private:
     Cost compute = model_.computeInLoop(
         cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
         [&](int r) { return staysInLoop(info.op->getResult(unsigned(r))); });
-    tail_.compute += compute;
-    tail_.cost += compute;
+    tail_.compute += repeated(compute, info.times);
+    tail_.cost += repeated(compute, info.times);
     if (batch_.operators[op])
-      tail_.growing += std::max<Cost>(0, compute - model_.launch());
+      tail_.growing += repeated(std::max<Cost>(0, compute - model_.launch()), info.times);
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
       copies_ += bufferBytes(own);
-      pay(model_.collective(own.collective, own.elementBytes),
+      pay(repeated(model_.collective(own.collective, own.elementBytes), builder_.timesOf(op, own)),
           own.result < 0 ? batch_.operators[op] : batch_.values.contains(info.op->getResult(unsigned(own.result))));
     }
     tail_.strategies.push_back(std::move(strategy));
@@ -260,6 +275,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
       key.insert(key.end(), units.begin(), units.end());
     }
     key.push_back(batch_.values.contains(v));
+    key.push_back(program_.times(v));
     returned(v);
   }
   for (size_t m = 0; m < group.ops.size(); ++m) {
@@ -269,7 +285,9 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(group.follow[m]);
     key.push_back(batch_.operators[group.ops[m]]);
     key.push_back(groups_.readBySum[size_t(group.ops[m])]);
+    key.push_back(info.times);
     for (Value v : info.op->getOperands()) {
+      key.push_back(program_.times(v));
       auto it = number.find(v);
       key.push_back(it != number.end() ? it->second : groups_.of(program_, v) < 0 ? -4 : -3);
     }
@@ -277,6 +295,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
       number[v] = int64_t(number.size()) + 1;
       key.push_back(staysInLoop(c, v));
       key.push_back(batch_.values.contains(v));
+      key.push_back(program_.times(v));
       returned(v);
     }
   }

@@ -26,6 +26,7 @@
 
 namespace tessera::strategies {
 
+/// Of a whole step: what runs for every micro-batch counts as often.
 struct MemberCosts {
   Cost cost = 0;    // of everything inside the group
   Cost compute = 0; // the kernels' part of it
@@ -93,6 +94,7 @@ private:
 
   std::vector<Strategy> headStrategies(int op) const;
   const std::shared_ptr<const std::vector<GroupHead>> &heads(int op);
+  int64_t timesOf(int op, const OwnCollective &own) const;
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
   bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
@@ -105,8 +107,8 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
-  // By class and what of it grows with the batch; of fixed operators by operator.
-  std::map<std::pair<int, std::vector<bool>>, std::shared_ptr<const std::vector<GroupHead>>> byClass_;
+  // By class, what of it grows with the batch and how often it and its values are made; of fixed operators by operator.
+  std::map<std::pair<int, std::vector<int64_t>>, std::shared_ptr<const std::vector<GroupHead>>> byClass_;
   std::map<int, std::shared_ptr<const std::vector<GroupHead>>> byOp_;
   std::map<std::vector<int64_t>, std::shared_ptr<const GroupOptions>> byKey_;
 };

@@ -35,7 +35,7 @@ void narrow(BuiltGraph &built, const Kept &kept, const Offers &offers) {
           sums[i] += wide.price(size_t(share), dense.option[n][i], copy);
   }
   for (size_t c = 0; c < built.options.size(); ++c) {
-    const std::vector<int32_t> &own = dense.option[size_t(built.node[c])];
+    const std::vector<int32_t> &own = dense.option[c];
     auto options = std::make_shared<GroupOptions>();
     options->heads = built.options[c]->heads;
     options->tails = built.options[c]->tails;
@@ -85,7 +85,7 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
   const Program &program = function.program;
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
-    const GroupOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
+    const GroupOption &option = (*built.options[c])[size_t(choice[c])];
     if (group.arg >= 0)
       function.setArg(unsigned(group.arg), option.arg());
     for (size_t m = 0; m < group.ops.size(); ++m) {
@@ -103,13 +103,8 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
   std::vector<int32_t> &named = built.wide.dataParallel;
   named.assign(built.wide.nodes.size(), 0);
-  std::vector<bool> seen(named.size(), false);
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
-    const size_t n = size_t(built.node[c]);
-    if (seen[n]) // by the first micro-batch
-      continue;
-    seen[n] = true;
     size_t most = 0;
     for (size_t k = 0; k < built.options[c]->size(); ++k) {
       const GroupOption &option = (*built.options[c])[k];
@@ -123,7 +118,7 @@ void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
       }
       if (alike > most) {
         most = alike;
-        named[n] = int32_t(k);
+        named[c] = int32_t(k);
       }
     }
   }

@@ -17,13 +17,11 @@ class Explainer {
 public:
   Explainer(const FunctionAssignment &function, const CostModel &model, const BuiltGraph &built, const Choice &choice)
       : function_(function), model_(model), built_(built), choice_(choice), edges_(built.graph.nodes.size()),
-        group_(built.graph.nodes.size(), -1) {
+        numGroups_(int32_t(built.groups.list.size())) {
     for (size_t e = 0; e < built.graph.edges.size(); ++e) {
       edges_[built.graph.edges[e].from].push_back(int(e));
       edges_[built.graph.edges[e].to].push_back(int(e));
     }
-    for (size_t c = built.node.size(); c-- > 0;)
-      group_[size_t(built.node[c])] = int(c);
   }
 
   std::map<int, std::vector<Alternative>> run() {
@@ -31,10 +29,7 @@ public:
     for (size_t c = 0; c < built_.groups.list.size() && steps_ < kMaxSteps; ++c) {
       if (built_.groups.list[c].arg >= 0 || built_.options[c]->size() < 2)
         continue;
-      // What the other micro-batches have alike is explained once.
-      const int first = group_[size_t(built_.node[c])];
-      result[built_.groups.list[c].ops.front()] =
-          first == int(c) ? alternatives(first) : result[built_.groups.list[size_t(first)].ops.front()];
+      result[built_.groups.list[c].ops.front()] = alternatives(int(c));
     }
     return result;
   }
@@ -84,11 +79,11 @@ private:
   }
 
   const GroupOption &option(int node, const Choice &choice) const {
-    return (*built_.options[group_[node]])[size_t(choice[node])];
+    return (*built_.options[size_t(node)])[size_t(choice[node])];
   }
 
   int64_t persistentBytes(int node, const Choice &choice) const {
-    int arg = built_.groups.list[group_[node]].arg;
+    int arg = built_.groups.list[size_t(node)].arg;
     if (arg < 0 || !function_.isPersistent(unsigned(arg)))
       return 0;
     mlir::func::FuncOp func = function_.program.func;
@@ -96,11 +91,11 @@ private:
     return model_.localBytes(shapeOf(v), elementBytes(v.getType()), option(node, choice).arg());
   }
 
-  std::vector<Alternative> alternatives(int c) {
-    int node = built_.node[c];
+  std::vector<Alternative> alternatives(int node) {
+    const size_t c = size_t(node);
     std::set<int> neighbours;
     for (int e : edges_[node])
-      if (group_[other(e, node)] >= 0)
+      if (other(e, node) < numGroups_)
         neighbours.insert(other(e, node));
     std::vector<Alternative> found;
     Choice choice = choice_;
@@ -140,12 +135,11 @@ private:
         changed.insert(n);
     for (int n : changed) {
       const GroupOption &now = option(n, choice), &before = option(n, choice_);
-      const Cost groups = built_.groupsOf[size_t(n)];
-      const Cost compute = groups * (now.compute() - before.compute());
+      const Cost compute = now.compute() - before.compute();
       a.compute += compute;
       a.communication +=
           built_.graph.nodes[n].costs[size_t(choice[n])] - built_.graph.nodes[n].costs[size_t(choice_[n])] - compute;
-      a.growing += groups * (now.growing() - before.growing()) + built_.growingOffers[n][size_t(choice[n])] -
+      a.growing += now.growing() - before.growing() + built_.growingOffers[n][size_t(choice[n])] -
                    built_.growingOffers[n][size_t(choice_[n])];
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
       if (built_.graph.nodes[n].costs[size_t(choice[n])] >= kForbidden)
@@ -166,7 +160,7 @@ private:
   const BuiltGraph &built_;
   const Choice &choice_;
   std::vector<std::vector<int>> edges_; // by node
-  std::vector<int> group_;              // by node; -1: only another lifetime of a node's memory
+  const int32_t numGroups_;             // a node behind them is only another lifetime of a node's memory
   int64_t steps_ = 0;
 };
 

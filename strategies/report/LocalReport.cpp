@@ -26,9 +26,9 @@ public:
     shareMessages();
     for (auto [i, op] : llvm::enumerate(cost_.program.operators))
       if (auto collective = dyn_cast<dist::CollectiveOp>(op))
-        add(collective);
+        add(collective, cost_.program.times(int(i)));
       else
-        add(op, cost_.classes[i].get(), cost_.kernels[i]);
+        add(op, cost_.classes[i].get(), cost_.kernels[i], cost_.program.times(int(i)));
     report_.numMessages -= joined_;
     report_.persistentBytes = cost_.persistentBytes;
     const graph::MessageFlow sent(cost_.looped.flow, messages_);
@@ -50,7 +50,7 @@ private:
         members.push_back(senders.at(step));
       for (auto [step, share] : llvm::zip_equal(message, shareMessage(model_, members)))
         shares_[cost_.program.operators[cost_.looped.members[step].front()]] = share;
-      joined_ += int64_t(message.size()) - 1;
+      joined_ += (int64_t(message.size()) - 1) * cost_.program.times(cost_.looped.members[message.front()].front());
     }
   }
 
@@ -75,27 +75,31 @@ private:
     return r;
   }
 
-  void add(dist::CollectiveOp op) {
+  void add(dist::CollectiveOp op, int64_t times) {
     OperatorReport r = describeOperator(op);
     r.kind = op.getKind().str();
     CollectiveReport c =
         describe(model_, op.getCollective(model_.mesh()), elementBytes(op.getX().getType()), "result 0");
     if (auto share = shares_.find(op); share != shares_.end())
       c.setCost(share->second);
+    c.repeat(times);
+    r.times = times;
     report_.communication += c.cost;
     report_.bytesSent += c.bytesSent;
-    report_.numCollectives += dist::communicates(op.getCollectiveKind());
-    report_.numMessages += dist::communicates(op.getCollectiveKind());
+    report_.numCollectives += dist::communicates(op.getCollectiveKind()) ? times : 0;
+    report_.numMessages += dist::communicates(op.getCollectiveKind()) ? times : 0;
     r.collectives.push_back(std::move(c));
     report_.operators.push_back(std::move(r));
   }
 
-  void add(Operation *op, const OperatorClass *cls, Cost compute) {
+  void add(Operation *op, const OperatorClass *cls, Cost compute, int64_t times) {
     OperatorReport r = describeOperator(op);
+    r.times = times;
+    r.bytes *= times;
     if (cls) {
       r.rule = cls->rule.str();
-      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(cls->operandShapes, cls->resultShapes);
-      r.compute = compute;
+      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(cls->operandShapes, cls->resultShapes) * double(times);
+      r.compute = repeated(compute, times);
     }
     report_.compute += r.compute;
     report_.operators.push_back(std::move(r));

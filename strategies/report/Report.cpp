@@ -116,9 +116,12 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
     break;
   }
   CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
+  report.repeat(c.times);
   report.setCost(c.cost);
   if (c.begins)
     report.leastBytes = dist::leastBytes(model.mesh(), c.begins->shape, c.elementBytes, c.begins->from, c.begins->to);
+  if (report.leastBytes)
+    *report.leastBytes *= double(c.times);
   return report;
 }
 
@@ -148,6 +151,9 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   }
   r.localOperands.assign(operands.begin(), operands.end());
   r.localResults.assign(results.begin(), results.end());
+  r.times = info.times;
+  r.flops *= double(r.times);
+  r.bytes *= r.times;
   r.compute = price.compute;
   for (const PricedCollective &c : price.collectives)
     r.collectives.push_back(describe(model, c, {}));
@@ -157,7 +163,7 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
 void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
   for (const CollectiveReport &c : list) {
     report.bytesSent += c.bytesSent;
-    report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind));
+    report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind)) ? c.times : 0;
   }
 }
 
@@ -214,6 +220,8 @@ Json toJson(const std::vector<CollectiveReport> &collectives) {
                     {"latency_ns", c.latency}});
     if (c.leastBytes)
       list.back()["least_bytes"] = *c.leastBytes;
+    if (c.times > 1)
+      list.back()["times"] = c.times;
   }
   return list;
 }
@@ -244,6 +252,8 @@ Json toJson(const AssignReport &report) {
       for (auto [field, of] : {std::pair("gradient_of", &r.gradientOf), std::pair("update_of", &r.updateOf)})
         if (!of->empty())
           operators.back()[field] = *of;
+      if (r.times > 1)
+        operators.back()["times"] = r.times;
       auto it = f.search.alternatives.find(int(&r - f.operators.data()));
       if (it == f.search.alternatives.end())
         continue;

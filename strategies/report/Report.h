@@ -40,6 +40,7 @@ struct CollectiveReport {
   std::string axes;  // "data,model"
   Shape localIn, localOut;
   int64_t elementBytes = 4;
+  int64_t times = 1;    // how often it is sent in a step; the next are of all
   double bytesSent = 0; // per rank
   Cost cost = 0;        // of a joined message: its part
   Cost latency = 0;     // of the cost, what is left where links are infinitely fast
@@ -51,6 +52,13 @@ struct CollectiveReport {
     cost = part;
     latency = std::min(latency, part);
   }
+  /// Of one that is sent once: that it is sent so often.
+  void repeat(int64_t number) {
+    times = number;
+    bytesSent *= double(number);
+    cost = repeated(cost, number);
+    latency = repeated(latency, number);
+  }
 };
 
 struct OperatorReport {
@@ -59,6 +67,7 @@ struct OperatorReport {
   std::vector<std::string> inputs;            // what makes the operands: operators and arguments, by name
   std::vector<std::string> operands, results; // shardings
   std::vector<Shape> globalOperands, globalResults, localOperands, localResults;
+  int64_t times = 1; // how often it runs in a step: once for each micro-batch; the next are of all
   double flops = 0;  // local
   int64_t bytes = 0; // local operands and results
   Cost compute = 0;

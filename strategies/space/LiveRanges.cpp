@@ -24,8 +24,13 @@ LiveRanges::LiveRanges(const Program &program) : program_(program) {
   const std::vector<int> order = graph::executionOrder(looped.flow);
   end_ = int64_t(order.size());
   std::vector<int64_t> position(order.size());
-  for (auto [time, step] : llvm::enumerate(order))
+  for (auto [time, step] : llvm::enumerate(order)) {
     position[step] = int64_t(time);
+    if (looped.flow.steps[step].section == graph::Section::Body) {
+      bodyFirst_ = bodyLast_ < 0 ? int64_t(time) : bodyFirst_;
+      bodyLast_ = int64_t(time);
+    }
+  }
   times_.resize(program.operators.size());
   for (size_t i = times_.size(); i-- > 0;) {
     if (int step = looped.stepOf[i]; step >= 0) {
@@ -46,12 +51,16 @@ int64_t LiveRanges::made(Value value) const {
 }
 
 int64_t LiveRanges::lastRead(Value value) const {
+  const int producer = program_.producer(value);
+  const bool madeInBody = producer >= 0 && program_.operators[producer].section == graph::Section::Body;
   int64_t last = made(value);
   for (Operation *user : value.getUsers()) {
     auto it = program_.index.find(user);
     if (it == program_.index.end())
       continue;
     last = std::max(last, times_[it->second]);
+    if (!madeInBody && program_.operators[it->second].section == graph::Section::Body)
+      last = std::max(last, bodyLast_); // the next micro-batch reads it, too
     if (graph::isView(user))
       last = std::max(last, lastRead(user->getResult(0)));
   }
@@ -70,6 +79,8 @@ std::optional<LiveRange> LiveRanges::result(Value value, llvm::function_ref<bool
   if (inLoops_.contains(value) || graph::isView(value.getDefiningOp()))
     return std::nullopt;
   LiveRange range{made(value), lastRead(value)};
+  if (graph::isAccumulated(value))
+    range = {bodyFirst_, std::max(bodyLast_, range.to)};
   for (OpOperand &use : value.getUses()) {
     if (program_.index.contains(use.getOwner()))
       continue;

@@ -2,8 +2,9 @@
 //
 // Times are positions in the order of execution that graph::executionOrder gives the global program with its loops:
 // operator i runs at time(i), and the results are read at end(). A value lives from the operator that makes it to its
-// last reader; a reader of a view of the value counts as a reader of the value. The search bounds memory by these
-// times. A local program may run in another order, since its tensors have other sizes.
+// last reader; a reader of a view of the value counts as a reader of the value. What the body reads and does not make
+// lives until its end, and a sum over micro-batches from its start on. The search bounds memory by these times. A local
+// program may run in another order, since its tensors have other sizes.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SPACE_LIVERANGES_H
@@ -45,6 +46,7 @@ private:
   std::vector<int64_t> times_;
   llvm::DenseSet<mlir::Value> inLoops_; // looked up only
   int64_t end_ = 0;
+  int64_t bodyFirst_ = 0, bodyLast_ = -1; // when the body runs
 };
 
 } // namespace tessera::strategies

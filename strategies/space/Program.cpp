@@ -5,6 +5,7 @@
 #include "dialects/dist/DistInterfaces.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
 #include <functional>
@@ -55,6 +56,7 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
   cls->rule = std::move(*rule);
   cls->sample = op;
   cls->part = graph::loopPart(op);
+  cls->addsUp = graph::isAccumulation(op);
   int floatBits = 0; // of the widest floating-point operand; the results' below, if no operand is floating-point
   auto note = [&](Value value, auto &shapes, auto &bytes, int &floatBits) {
     shapes.push_back(shapeOf(value));
@@ -114,8 +116,16 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
     program.operators.push_back({&op, graph::nameOf(&op), cls});
   }
   findUnits(program, [&](int cls) -> OperatorClass & { return *classes[size_t(cls)]; });
-  for (auto [i, loop] : llvm::enumerate(graph::formLoops(graph::FunctionFlow(func).flow)))
+  const graph::FunctionFlow own(func);
+  program.parts = own.parts;
+  for (auto [i, loop] : llvm::enumerate(graph::formLoops(own.flow))) {
     program.operators[i].loop = loop;
+    program.operators[i].section = own.flow.steps[i].section;
+    program.operators[i].times = own.times(int(i));
+  }
+  for (auto [v, value] : llvm::enumerate(own.tensors))
+    if (own.parts > 1 && own.flow.variesInBody(int(v)))
+      program.perMicroBatch.insert(value);
   return program;
 }
 

@@ -46,6 +46,7 @@ struct OperatorClass {
   int elementBits = 32;                         // of the widest floating-point tensor; the arithmetic's width
   mlir::Operation *sample = nullptr;            // one of the operators; the cost model asks it for its flops
   graph::LoopPart part = graph::LoopPart::None; // what the operator becomes in a loop
+  bool addsUp = false;                          // over micro-batches: it also reads its results' memory
 
   /// The class of an operator with a rule, on ranked static tensors. Fails where the rule does not fit the operator.
   static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);
@@ -60,6 +61,8 @@ struct OperatorInfo {
   /// The loop that fusion would put it into if nothing were cut (graph::formLoops), as the index of the loop's first
   /// operator. -1: the operator is Free (graph::LoopPart), so its readers' loops compute it.
   int loop = -1;
+  graph::Section section = graph::Section::Begin;
+  int64_t times = 1; // how often it runs in a step: once for each micro-batch in the body
 };
 
 /// One place where an operator reads a value.
@@ -73,12 +76,16 @@ struct Program {
   std::vector<OperatorInfo> operators;                       // in program order
   std::vector<std::shared_ptr<const OperatorClass>> classes; // shared by copies
   llvm::DenseMap<mlir::Operation *, int> index;              // into operators
+  int64_t parts = 1;                                         // micro-batches
+  llvm::DenseSet<mlir::Value> perMicroBatch; // made anew for each, or carried from one to the next; looked up only
 
   /// Fails with one sentence on a function of several blocks, an operator without a rule, and a tensor that is not
   /// ranked or not static.
   static llvm::Expected<Program> analyse(mlir::func::FuncOp func);
 
   mlir::Operation *returnOp() const;
+  /// How often in a step the value is resharded, where it is.
+  int64_t times(mlir::Value value) const { return perMicroBatch.contains(value) ? parts : 1; }
   /// Index of the operator that produces the value; -1: an argument.
   int producer(mlir::Value value) const;
   /// Where operators read the value, in program order. The return does not count.

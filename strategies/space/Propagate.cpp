@@ -136,15 +136,15 @@ void setStrategyOf(const Program &program, const Mesh &mesh, int i, Strategy str
   assignment.strategies[i] = std::move(strategy);
 }
 
-/// Operands may be sums that were reduced where they arose, only to be added up here. The operator then takes them
-/// partial and reduces once. So the gradients of several micro-batches, or of several uses of a parameter, are
-/// reduced together.
+/// Operands may be sums that were reduced where they arose, only to be added up here, or to be added up here over all
+/// micro-batches. The operator then takes them partial and reduces once. So the gradients of several micro-batches, or
+/// of several uses of a parameter, are reduced together.
 void reduceOnce(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
                 Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (auto [g, group] : llvm::enumerate(info.cls->rule.linear)) {
     AxisList partial;
-    bool all = group.size() > 1;
+    bool all = group.size() > 1 || info.cls->addsUp;
     for (int operand : group) {
       Value value = info.op->getOperand(unsigned(operand));
       int producer = program.producer(value);

@@ -20,26 +20,21 @@ bool belongsTo(llvm::StringRef name, llvm::StringRef node) {
 
 namespace {
 
-/// An operator that is no gradient of another: its own name, and the name that it has in the model file. What is said
-/// of the latter holds in every micro-batch.
-struct Node {
-  std::string name, inModel;
-};
-
-std::vector<Node> nodesOf(func::FuncOp func) {
-  std::vector<Node> nodes;
+/// The names of the operators that are no gradients of others.
+std::vector<std::string> nodesOf(func::FuncOp func) {
+  std::vector<std::string> nodes;
   for (Operation &op : func.getBody().front().without_terminator())
     if (op.hasAttr(graph::kNameAttr) && !op.hasAttr(graph::kGradOfAttr))
-      nodes.push_back({graph::nameOf(&op), graph::nodeNameOf(&op)});
+      nodes.push_back(graph::nameOf(&op));
   return nodes;
 }
 
 /// Names that the pattern matches; of a node and its parts only the node.
-std::vector<std::string> matching(const std::vector<Node> &nodes, const std::string &pattern) {
+std::vector<std::string> matching(const std::vector<std::string> &nodes, const std::string &pattern) {
   std::vector<std::string> hits;
-  for (const Node &node : nodes)
-    if (matchesName(pattern, node.name) || matchesName(pattern, node.inModel))
-      hits.push_back(node.name);
+  for (const std::string &node : nodes)
+    if (matchesName(pattern, node))
+      hits.push_back(node);
   std::vector<std::string> roots;
   for (const std::string &name : hits)
     if (llvm::none_of(hits, [&](const std::string &other) { return other != name && belongsTo(name, other); }))
@@ -501,22 +496,22 @@ llvm::Error Mapper::map(FixedGroup &group) {
 } // namespace
 
 llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
-  std::vector<Node> nodes;
+  std::vector<std::string> nodes;
   llvm::StringSet<> known;
   for (func::FuncOp func : module.getOps<func::FuncOp>())
-    for (Node &node : nodesOf(func))
-      if (known.insert(node.name).second)
+    for (std::string &node : nodesOf(func))
+      if (known.insert(node).second)
         nodes.push_back(std::move(node));
   for (const UserEntry &entry : user.entries) {
     if (!matching(nodes, entry.op).empty())
       continue;
     std::vector<std::pair<unsigned, size_t>> near;
     for (size_t i = 0; i < nodes.size(); ++i)
-      near.push_back({llvm::StringRef(nodes[i].name).edit_distance(entry.op), i});
+      near.push_back({llvm::StringRef(nodes[i]).edit_distance(entry.op), i});
     llvm::sort(near);
     std::string list;
     for (size_t i = 0; i < near.size() && i < 3; ++i)
-      list += (i ? ", '" : "'") + nodes[near[i].second].name + "'";
+      list += (i ? ", '" : "'") + nodes[near[i].second] + "'";
     return llvm::createStringError("%s", ("strategy file " + user.origin + ": the model has no operator '" + entry.op +
                                           "'; the nearest names are " + list)
                                              .c_str());
@@ -530,7 +525,7 @@ llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &func
   FixedStrategies fixed;
   fixed.groupOf.assign(program.operators.size(), -1);
   fixed.strategies.resize(program.operators.size());
-  const std::vector<Node> nodes = nodesOf(program.func);
+  const std::vector<std::string> nodes = nodesOf(program.func);
   Mapper mapper(function, mesh, shared, fixed);
   for (const UserEntry &entry : user.entries)
     for (const std::string &node : matching(nodes, entry.op)) {

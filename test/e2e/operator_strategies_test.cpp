@@ -398,6 +398,9 @@ TEST_CASE("every operator is tested") {
     // Gone before anything is distributed.
     if (name.getStringRef().starts_with("graph.batch_norm"))
       continue;
+    // Its result belongs to one micro-batch, and a program cannot return it. accumulate_test.py runs it.
+    if (name.getStringRef() == "graph.micro_rows")
+      continue;
     INFO(name.getStringRef().str());
     CHECK(tested.count(name.getStringRef().str()));
   }

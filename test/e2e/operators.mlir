@@ -62,6 +62,7 @@ func.func @reshape_split(%x: tensor<4x16xf32>) -> tensor<4x4x2x2xf32> { %y = gra
 func.func @reshape_skew(%x: tensor<4x6x4xf32>) -> tensor<4x4x6xf32> { %y = graph.reshape %x : (tensor<4x6x4xf32>) -> tensor<4x4x6xf32> return %y : tensor<4x4x6xf32> }
 func.func @reshape_ones(%x: tensor<8xf32>) -> tensor<1x8x1x1xf32> { %y = graph.reshape %x : (tensor<8xf32>) -> tensor<1x8x1x1xf32> return %y : tensor<1x8x1x1xf32> }
 func.func @transpose(%x: tensor<4x2x8xf32>) -> tensor<8x4x2xf32> { %y = graph.transpose %x {perm = array<i64: 2, 0, 1>} : (tensor<4x2x8xf32>) -> tensor<8x4x2xf32> return %y : tensor<8x4x2xf32> }
+func.func @accumulate(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.accumulate %x {parts = 3 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @slice(%x: tensor<8x9x4xf32>) -> tensor<8x4x4xf32> { %y = graph.slice %x {starts = array<i64: 0, 1, 0>, limits = array<i64: 8, 9, 4>, strides = array<i64: 1, 2, 1>} : (tensor<8x9x4xf32>) -> tensor<8x4x4xf32> return %y : tensor<8x4x4xf32> }
 func.func @pad(%x: tensor<8x3x4xf32>) -> tensor<8x8x4xf32> { %y = graph.pad %x {lo = array<i64: 0, 1, 0>, hi = array<i64: 0, 2, 0>, inner = array<i64: 0, 1, 0>, value = 0.0 : f64} : (tensor<8x3x4xf32>) -> tensor<8x8x4xf32> return %y : tensor<8x8x4xf32> }
 func.func @pad_one(%x: tensor<8x3xf32>) -> tensor<8x4xf32> { %y = graph.pad %x {lo = array<i64: 0, 1>, hi = array<i64: 0, 0>, inner = array<i64: 0, 0>, value = 1.0 : f64} : (tensor<8x3xf32>) -> tensor<8x4xf32> return %y : tensor<8x4xf32> }

@@ -2,6 +2,9 @@
 #include "test/support/Interpreter.h"
 #include "test/support/InterpreterDetail.h"
 
+#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/GraphKinds.h"
+
 #include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
@@ -109,13 +112,21 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
       values[rank][argument] = tensor;
     }
   }
+  const graph::FunctionFlow flow(func);
+  llvm::DenseMap<Operation *, graph::Section> section;
+  bool hasBody = false;
+  for (auto [i, op] : llvm::enumerate(flow.operators)) {
+    section[op] = flow.flow.steps[i].section;
+    hasBody |= section[op] == graph::Section::Body;
+  }
   // A value is freed after its last use, so that whole networks can be interpreted.
   llvm::DenseMap<Value, Operation *> lastUse;
-  for (Operation &op : block)
-    for (Value v : op.getOperands())
-      lastUse[v] = &op;
+  if (!hasBody)
+    for (Operation &op : block)
+      for (Value v : op.getOperands())
+        lastUse[v] = &op;
 
-  for (Operation &op : block.without_terminator()) {
+  auto evaluate = [&](Operation &op, int64_t microBatch) -> llvm::Error {
     std::vector<std::vector<Tensor>> results(ranks);
     if (auto collective = dyn_cast<dist::CollectiveOp>(op)) {
       SmallVector<const Tensor *> in;
@@ -131,13 +142,12 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
         SmallVector<const Tensor *> in;
         for (Value v : op.getOperands())
           in.push_back(&values[rank][v]);
-        DictionaryAttr attributes = op.getAttrDictionary();
-        if (rankAttributes) {
-          NamedAttrList list(attributes);
+        NamedAttrList list(op.getAttrDictionary());
+        if (rankAttributes)
           rankAttributes(&op, int64_t(rank), list);
-          attributes = list.getDictionary(op.getContext());
-        }
-        auto out = interpretOp(&op, attributes, in);
+        if (graph::microBatches(&op))
+          list.set("index", IntegerAttr::get(IntegerType::get(op.getContext(), 64), microBatch));
+        auto out = interpretOp(&op, list.getDictionary(op.getContext()), in);
         if (!out)
           return out.takeError();
         results[rank] = std::move(*out);
@@ -148,14 +158,45 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
         if (cast<RankedTensorType>(result.getType()).getShape() != ArrayRef<int64_t>(tensor.shape))
           return llvm::createStringError("interpreter: '%s' made another shape than its type says",
                                          graph::nameOf(&op).c_str());
-        if (!result.use_empty())
+        if (microBatch > 0 && graph::isAccumulated(result))
+          for (auto [sum, more] : llvm::zip(values[rank][result].data, tensor.data))
+            sum += more;
+        else if (!result.use_empty() || hasBody)
           values[rank][result] = std::move(tensor);
       }
       for (Value v : op.getOperands())
-        if (lastUse[v] == &op)
+        if (auto last = lastUse.find(v); last != lastUse.end() && last->second == &op)
           values[rank].erase(v);
     }
+    return llvm::Error::success();
+  };
+  auto run = [&](graph::Section which, int64_t microBatch) -> llvm::Error {
+    for (Operation &op : block.without_terminator())
+      if (section[&op] == which)
+        if (llvm::Error e = evaluate(op, microBatch))
+          return e;
+    return llvm::Error::success();
+  };
+  auto carry = [&] {
+    for (auto &own : values) {
+      llvm::DenseMap<Value, Tensor> next;
+      for (auto [old, made] : flow.flow.updates)
+        if (flow.flow.variesInBody(made))
+          next[flow.tensors[size_t(old)]] = own[flow.tensors[size_t(made)]];
+      for (auto &[argument, tensor] : next)
+        own[argument] = tensor;
+    }
+  };
+  if (llvm::Error e = run(graph::Section::Begin, 0))
+    return e;
+  for (int64_t i = 0; hasBody && i < flow.parts; ++i) {
+    if (i > 0)
+      carry();
+    if (llvm::Error e = run(graph::Section::Body, i))
+      return e;
   }
+  if (llvm::Error e = run(graph::Section::End, 0))
+    return e;
   std::vector<std::vector<Tensor>> results(ranks);
   for (size_t rank = 0; rank < ranks; ++rank)
     for (Value v : block.getTerminator()->getOperands())

@@ -9,7 +9,7 @@
 //
 // Partitioned programs run for all ranks in lockstep (interpretRanks): operator by operator, each
 // rank with its own values and attributes; dist.collective exchanges values between them. In a global
-// program dist.reshard does nothing.
+// program dist.reshard does nothing. A program with micro-batches runs as dialects/graph/Sections.h says.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_SUPPORT_INTERPRETER_H
@@ -45,6 +45,8 @@ llvm::Expected<std::vector<std::vector<Tensor>>> interpretRanks(mlir::func::Func
                                                                 const RankAttributes &attributes = nullptr);
 
 /// Evaluates one operator of the graph dialect on given operands, with these attributes in place of its own.
+/// graph.micro_rows takes the number of the micro-batch from the attribute `index` (0), and graph.accumulate hands on
+/// what it would add.
 llvm::Expected<std::vector<Tensor>> interpretOp(mlir::Operation *op, mlir::DictionaryAttr attributes,
                                                 llvm::ArrayRef<const Tensor *> operands);
 

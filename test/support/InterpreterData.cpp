@@ -53,6 +53,15 @@ static void slice(Call &c) {
   });
 }
 
+static void microRows(Call &c) {
+  size_t i = 0;
+  forEach(c.out[0].shape, [&](ArrayRef<int64_t> index) {
+    SmallVector<int64_t> source(index);
+    source[0] = source[0] * c.integer("parts") + c.integer("index");
+    c.out[0].data[i++] = c.in[0]->data[size_t(offset(c.in[0]->shape, source))];
+  });
+}
+
 static void pad(Call &c) {
   SmallVector<int64_t> lo = c.list("lo"), inner = c.list("inner"), target(lo.size());
   std::fill(c.out[0].data.begin(), c.out[0].data.end(), c.real("value"));
@@ -169,6 +178,8 @@ void addData(Table &t) {
   t["reshape"] = [](Call &c) { c.out[0].data = c.in[0]->data; };
   t["transpose"] = transpose;
   t["slice"] = slice;
+  t["micro_rows"] = microRows;
+  t["accumulate"] = [](Call &c) { c.out[0] = *c.in[0]; };
   t["pad"] = pad;
   t["concat"] = concat;
   t["gather"] = gather;

@@ -138,6 +138,48 @@ TEST_CASE("two states change places, and an output sees the old value") {
   CHECK(after.at("kept") == std::vector<float>{5, 6});
 }
 
+TEST_CASE("a step calls its body for each micro-batch, and sums are added up in place") {
+  // n is carried: n = 2 n + rows. m is the old n: it sees the n of the micro-batch before.
+  Module module(R"(
+    func.func @train(%x: tensor<6xf32> {graph.role = "input", graph.name = "x"},
+                     %w: tensor<2xf32> {graph.role = "parameter", graph.name = "w", graph.update = 1 : i64},
+                     %n: tensor<2xf32> {graph.role = "state", graph.name = "n", graph.update = 2 : i64},
+                     %m: tensor<2xf32> {graph.role = "state", graph.name = "m", graph.update = 3 : i64})
+        -> (tensor<2xf32> {graph.role = "output", graph.name = "sum"},
+            tensor<2xf32> {graph.role = "update", graph.name = "w"},
+            tensor<2xf32> {graph.role = "update", graph.name = "n"},
+            tensor<2xf32> {graph.role = "update", graph.name = "m"}) {
+      %e = graph.neg %w {graph.name = "once"} : (tensor<2xf32>) -> tensor<2xf32>
+      %r = graph.micro_rows %x {graph.name = "rows", parts = 3 : i64} : (tensor<6xf32>) -> tensor<2xf32>
+      %g = graph.mul %r, %e {graph.name = "g"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %k = graph.add %n, %n {graph.name = "twice"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %o = graph.add %k, %r {graph.name = "new"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %s = graph.accumulate %g {graph.name = "sum", parts = 3 : i64} : (tensor<2xf32>) -> tensor<2xf32>
+      %u = graph.sub %w, %s {graph.name = "step"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      return %s, %u, %o, %n : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  const plan::Program &program = plan.programs(0);
+  CHECK(stepNames(program) == std::vector<std::string>{"once.neg", "zeros for sum", "rows.micro_rows", "g.mul",
+                                                       "twice.add", "new.add", "sum.add", "save n", "update n",
+                                                       "update m", "step.sub"});
+  CHECK(std::vector<uint32_t>(program.section_ends().begin(), program.section_ends().end()) ==
+        std::vector<uint32_t>{2, 10, 11});
+  REQUIRE(program.calls_size() == 5);
+  for (int call = 0; call < 5; ++call) {
+    CHECK(program.calls(call).section() == (call == 0 ? 0u : call == 4 ? 2u : 1u));
+    CHECK(program.calls(call).index() == (call == 0 || call == 4 ? 0u : uint32_t(call - 1)));
+  }
+  const plan::Kernel &sum = program.steps(6).kernel();
+  CHECK(sum.name() == "add");
+  CHECK(sum.inputs(0) == sum.outputs(0));
+  auto after = run(plan, {{"x", {1, 2, 3, 10, 20, 30}}, {"w", {-1, -2}}, {"n", {1, 1}}, {"m", {0, 0}}});
+  CHECK(after.at("sum") == std::vector<float>{6, 120}); // rows 1 10, 2 20, 3 30
+  CHECK(after.at("w") == std::vector<float>{-7, -122});
+  CHECK(after.at("n") == std::vector<float>{19, 118});
+  CHECK(after.at("m") == std::vector<float>{8, 44});
+}
+
 TEST_CASE("views and equal constants take no memory, large splats no plan bytes") {
   Module module(R"(
     func.func @infer(%x: tensor<4x1024xf32> {graph.role = "input", graph.name = "x"})

@@ -148,9 +148,9 @@ void compareOptions(ModuleOp module, const CostModel &model, Comparison &compari
   narrow(built, everyOption(built.wide), everyOffer(built.wide, everyOption(built.wide)));
   std::set<Choice> seen;
   Choice first(built.graph.nodes.size(), 0);
-  if (built.node.empty()) // a source alone
+  if (built.groups.list.empty()) // a source alone
     seen.insert(first);
-  for (int32_t n : built.node)
+  for (int32_t n = 0; n < int32_t(built.groups.list.size()); ++n)
     for (int32_t k = 0; k < int32_t(built.graph.nodes[size_t(n)].costs.size()); ++k) {
       Choice choice = first;
       choice[size_t(n)] = k;

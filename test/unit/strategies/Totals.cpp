@@ -18,7 +18,7 @@ namespace tessera::strategies {
 Totals searched(const BuiltGraph &built, const Choice &choice) {
   Totals totals;
   for (size_t c = 0; c < built.groups.list.size(); ++c)
-    totals.kernels += double((*built.options[c])[size_t(choice[size_t(built.node[c])])].compute());
+    totals.kernels += double((*built.options[c])[size_t(choice[c])].compute());
   Evaluation all = evaluate(built.graph, choice);
   totals.communication = double(all.cost) - totals.kernels;
   totals.memory = double(all.memoryPeak);
@@ -40,16 +40,32 @@ using compiler::PlanLayout;
 
 class Emitted {
 public:
-  Emitted(const PlanLayout &layout, const CostModel &model) : layout_(layout), model_(model) {}
+  Emitted(const PlanLayout &layout, const CostModel &model)
+      : layout_(layout), program_(layout.programs.front()), model_(model) {}
 
   Totals run() {
-    for (const LayoutStep &step : layout_.programs.front().steps)
+    for (auto [s, step] : llvm::enumerate(program_.steps)) {
+      const Totals before = totals_;
       add(step);
+      const double more = double(timesOf(s)) - 1;
+      totals_.kernels += more * (totals_.kernels - before.kernels);
+      totals_.communication += more * (totals_.communication - before.communication);
+      totals_.bytes += more * (totals_.bytes - before.bytes);
+    }
     totals_.memory = memory();
     return totals_;
   }
 
 private:
+  /// How often the program calls the step.
+  int64_t timesOf(size_t step) const {
+    if (!program_.hasSections())
+      return 1;
+    const auto section = llvm::find_if(program_.sectionEnds, [&](uint32_t end) { return step < end; });
+    return llvm::count_if(program_.calls,
+                          [&](auto call) { return int64_t(call.first) == section - program_.sectionEnds.begin(); });
+  }
+
   double bytesOf(const LayoutStep &step) const {
     double bytes = 0;
     for (int b : step.inputs)
@@ -60,6 +76,8 @@ private:
   }
 
   void add(const LayoutStep &step) {
+    if (step.kind == LayoutStep::Fill && !step.op)
+      return; // where a sum over micro-batches starts; as constants, it has no price
     if (step.kind == LayoutStep::Collective) {
       auto op = cast<dist::CollectiveOp>(step.op);
       dist::Collective c = op.getCollective(model_.mesh());
@@ -101,7 +119,7 @@ private:
     for (const compiler::LayoutBuffer &buffer : layout_.buffers)
       if (buffer.persistent && buffer.alias < 0 && !buffer.constant)
         persistent += double(buffer.bytes());
-    const std::vector<LayoutStep> &steps = layout_.programs.front().steps;
+    const std::vector<LayoutStep> &steps = program_.steps;
     std::map<int, std::pair<int, int>> lives; // root -> first and last step
     auto touch = [&](int buffer, int step) {
       int root = layout_.root(buffer);
@@ -116,6 +134,11 @@ private:
     }
     for (const compiler::LayoutBinding &binding : layout_.bindings)
       touch(binding.buffer, layout_.buffers[binding.buffer].kind == "input" ? -1 : int(steps.size()));
+    // What is there before the body and used in it lives until its end.
+    if (program_.hasSections())
+      for (auto &[root, life] : lives)
+        if (life.first < int(program_.sectionEnds[0]) && life.second >= int(program_.sectionEnds[0]))
+          life.second = std::max(life.second, int(program_.sectionEnds[1]) - 1);
     uint64_t most = 0;
     for (int s = -1; s <= int(steps.size()); ++s)
       most = std::max(most, covered(lives, s));
@@ -138,6 +161,7 @@ private:
   }
 
   const PlanLayout &layout_;
+  const compiler::LayoutProgram &program_;
   const CostModel &model_;
   Totals totals_;
 };

@@ -157,27 +157,6 @@ func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
   }
 }
 
-TEST_CASE("a strategy holds for its operator in every micro-batch") {
-  // The model has a node of its own that is called like one of a micro-batch.
-  static const char *program = R"(
-    func.func @train(%x: tensor<16x8xf32> {graph.role = "input", graph.name = "x"},
-                     %w: tensor<8x12xf32> {graph.role = "parameter", graph.name = "w"})
-        -> (tensor<16x12xf32> {graph.role = "output", graph.name = "y"}) {
-      %0 = graph.matmul %x, %w {graph.name = "fc"} : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
-      %1 = graph.matmul %x, %w {graph.name = "micro1/fc", graph.micro_batch = 1 : i64} : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
-      %2 = graph.neg %1 {graph.name = "micro1/own"} : (tensor<16x12xf32>) -> tensor<16x12xf32>
-      %3 = graph.add %0, %2 {graph.name = "sum"} : (tensor<16x12xf32>, tensor<16x12xf32>) -> tensor<16x12xf32>
-      return %3 : tensor<16x12xf32>
-    })";
-  Module m(program);
-  REQUIRE(assign(m, optionsFor("a=2,b=2", "semi-auto", R"([{"op": "fc", "in": [["b", null], [null, "a"]]}])")) == "");
-  CHECK(m.strategy("train", "fc") == "m=b, n=a");
-  CHECK(m.strategy("train", "micro1/fc") == "m=b, n=a");
-  Module n(program);
-  CHECK_THAT(assign(n, optionsFor("a=2,b=2", "semi-auto", R"([{"op": "own", "in": [["b", null]]}])")),
-             Catch::Matchers::Contains("the model has no operator 'own'"));
-}
-
 TEST_CASE("hostile strategy files are refused") {
   CHECK(parseError("[") == "strategy file test.json: not valid JSON");
   CHECK(parseError("7").find("expected a list") != std::string::npos);

@@ -1,0 +1,37 @@
+//===- Sections.h - what runs once in a step, and what once for each micro-batch ---------------------===//
+//
+// A program with micro-batches is written for one of them. graph.micro_rows takes its rows of a batch, and
+// graph.accumulate adds up over all. The section of every operator follows from data flow and is stored nowhere:
+//
+//   body    takes rows of a micro-batch, adds up, reads another operator of the body, or reads an argument to which an
+//           operator of the body gives a new value (it is carried from micro-batch to micro-batch)
+//   begin   is read by the body and is not of it; runs once before it
+//   end     everything else; runs once behind it. What graph.accumulate makes is there only now.
+//
+//   %r = graph.micro_rows %x {parts = 4}        body
+//   %t = graph.transpose %w                     begin
+//   %g = graph.matmul %r, %t                    body
+//   %s = graph.accumulate %g {parts = 4}        body
+//   %u = graph.sub %w, %s                       end
+//
+// A program runs begin, then the body for the micro-batches 0, 1, ..., then end. A program without micro-batches has
+// the section begin alone.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_SECTIONS_H
+#define TESSERA_DIALECTS_GRAPH_SECTIONS_H
+
+#include "dialects/graph/DataFlow.h"
+
+namespace tessera::graph {
+
+/// Sets the sections of all steps. Those that take rows or add up are in the body already.
+void findSections(DataFlow &flow);
+
+/// Emits an error if sums over all micro-batches are read in the body, if a value of the body is returned that is no
+/// new value of an argument, or if two numbers of micro-batches occur. The function has one block and static tensors.
+llvm::LogicalResult verifySections(mlir::func::FuncOp func);
+
+} // namespace tessera::graph
+
+#endif
