@@ -98,8 +98,18 @@ Value Writer::output(RandomGraph &graph) {
     options.loss.classDim = pick(0, rankOf(out) - 1);
     graph.classes = shapeOf(out)[*options.loss.classDim];
   }
+  std::mt19937 other = random_; // what follows does not depend on this choice
+  if (other() % 4 == 0 && rankOf(out) > 0 && everyInputHasRows())
+    options.accumulate = 2 + int64_t(other() % 2);
   graph.training = options;
   return out;
+}
+
+bool Writer::everyInputHasRows() {
+  for (auto [i, value] : llvm::enumerate(func_.getBody().front().getArguments()))
+    if (roles_[i] == kInput && rankOf(value) == 0)
+      return false;
+  return true;
 }
 
 /// The function's type and attributes, and @infer from @forward.

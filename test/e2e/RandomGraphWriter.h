@@ -234,6 +234,7 @@ private:
 
   void body();
   Value output(RandomGraph &graph);
+  bool everyInputHasRows();
   void finish(RandomGraph &graph, Value out);
 
   std::mt19937 random_;

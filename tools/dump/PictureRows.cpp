@@ -26,7 +26,7 @@ void add(std::vector<Traffic> &all, const Traffic &more) {
 void addCollectives(std::vector<Traffic> &all, const Json &collectives) {
   for (const Json &c : collectives)
     if (double bytes = number(c, "bytes_sent"); bytes > 0)
-      add(all, {text(c, "kind"), text(c, "axes"), 1, bytes});
+      add(all, {text(c, "kind"), text(c, "axes"), timesOf(c), bytes});
 }
 
 bool looksLike(const Row &a, const Row &b) {

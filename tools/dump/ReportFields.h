@@ -8,6 +8,7 @@
 #ifndef TESSERA_TOOLS_DUMP_REPORTFIELDS_H
 #define TESSERA_TOOLS_DUMP_REPORTFIELDS_H
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -23,6 +24,10 @@ inline std::string text(const Json &object, const char *field) {
 inline double number(const Json &object, const char *field) {
   return object.is_object() && object.contains(field) && object[field].is_number() ? object[field].get<double>() : 0.0;
 }
+
+/// How often a step runs a collective of the report.
+inline uint64_t timesOf(const Json &collective) { return uint64_t(std::max(1.0, number(collective, "times"))); }
+
 inline const Json &list(const Json &object, const char *field) {
   static const Json empty = Json::array();
   return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;

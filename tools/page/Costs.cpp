@@ -172,7 +172,7 @@ std::vector<CostItem> costItems(const Network &network, const Json &report) {
     if (fresh)
       items.push_back({kind + (axes.empty() ? "" : " over " + axes), kind, true});
     CostItem &item = items[it->second];
-    ++item.count;
+    item.count += timesOf(c);
     item.ns += number(c, "cost_ns");
     item.latency += number(c, "latency_ns");
     known.try_emplace(it->second, true).first->second &= knowsLatency(c);

@@ -20,7 +20,7 @@ using Sums = std::map<std::pair<std::string, std::string>, Sum>; // by kind and 
 void addAll(Sums &sums, const Json &collectives) {
   for (const Json &c : collectives) {
     Sum &sum = sums[{text(c, "kind"), text(c, "axes")}];
-    ++sum.count;
+    sum.count += timesOf(c);
     sum.bytes += number(c, "bytes_sent");
     sum.cost += number(c, "cost_ns");
     sum.latency += number(c, "latency_ns");

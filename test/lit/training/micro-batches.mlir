@@ -7,7 +7,7 @@ func.func @forward(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x"},
   %y = graph.matmul %x, %w {graph.name = "fc"} : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
   return %y : tensor<4x2xf32>
 }
-// CHECK-LABEL: func.func @train({{.*}}%[[X:[a-z0-9]+]]: tensor<8x3xf32>
+// CHECK: func.func @train({{.*}}%[[X:[a-z0-9]+]]: tensor<8x3xf32>
 // CHECK:       %[[ROWS:.*]] = graph.micro_rows %[[X]] {graph.name = "micro_batch", parts = 2 : i64} : (tensor<8x3xf32>) -> tensor<4x3xf32>
 // CHECK:       graph.micro_rows {{.*}} -> tensor<4x2xf32>
 // CHECK:       graph.matmul %[[ROWS]], %{{.*}} {graph.name = "fc"}

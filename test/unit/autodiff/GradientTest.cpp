@@ -292,7 +292,7 @@ TEST_CASE("every operator has a gradient or is known to have none") {
                                       "graph.softmax_grad", "graph.log_softmax_grad", "graph.batch_norm_grad",
                                       "graph.attention_grad",
                                       // Made after differentiation.
-                                      "graph.fused", "graph.yield"};
+                                      "graph.fused", "graph.yield", "graph.micro_rows", "graph.accumulate"};
   const auto &rules = compiler::GradientRules::get();
   for (RegisteredOperationName name : p.context.getRegisteredOperationsByDialect("graph")) {
     std::string op = name.getStringRef().str();
