@@ -220,29 +220,71 @@ private:
     return llvm::is_contained(handed.second, wanted) ? 0 : reshard(value, shape, handed.first, wanted);
   }
 
+  /// What fusion loses where the value is resharded, by state of group `c`: the time that its operators at `places`,
+  /// which make or read the value, take longer. Empty: fusion keeps the value nowhere.
+  std::vector<Cost> lossOf(int c, Value value, llvm::ArrayRef<int> places, const std::vector<int32_t> &ofOption,
+                           size_t states) const {
+    const auto &inLoops = built_.groups.mayStayInLoop;
+    std::vector<Cost> loss;
+    if (!inLoops.contains(value))
+      return loss;
+    loss.assign(states, -1);
+    for (size_t k = 0; k < ofOption.size(); ++k) {
+      Cost &sum = loss[size_t(ofOption[k])];
+      if (sum >= 0)
+        continue;
+      sum = 0;
+      for (int op : places) {
+        const OperatorInfo &info = program_.operators[size_t(op)];
+        auto time = [&](bool isFused) {
+          auto stays = [&](Value v) { return inLoops.contains(v) && (isFused || v != value); };
+          return model_.computeInLoop(
+              *info.cls, options(c)[k].strategy(position(c, op)),
+              [&](int o) { return stays(info.op->getOperand(unsigned(o))); },
+              [&](int r) { return stays(info.op->getResult(unsigned(r))); });
+        };
+        sum += std::max<Cost>(0, time(false) - time(true));
+      }
+    }
+    return loss;
+  }
+
   using Table = std::shared_ptr<const StateTable>;
-  const Table &tableOf(Value value, int shape, const Handed &from, const Wanted &to) {
+  /// By how the value is handed on, and how group `c` wants it: what the reshards cost, and what fusion loses by them.
+  const Table &tableOf(const Handed &from, int c, const Reads &reads, const Wanted &to) {
+    const int shape = shapeId(reads.value), producer = program_.producer(reads.value);
     Table &table = tables_[{shape, &from, &to}];
     if (table)
       return table;
-    auto made = std::make_shared<StateTable>();
-    made->rows = from.things.size();
-    made->columns = to.things.size();
-    made->costs.reserve(made->rows * made->columns);
-    for (const auto &row : from.things)
-      for (const std::vector<int> &column : to.things) {
+    llvm::SmallVector<int> readers;
+    for (auto [op, operand] : reads.places)
+      if (readers.empty() || readers.back() != op)
+        readers.push_back(op);
+    const std::vector<Cost> made = producer < 0 ? std::vector<Cost>()
+                                                : lossOf(built_.groups.ofOp[producer], reads.value, producer,
+                                                         *from.ofOption, from.things.size()),
+                            read = lossOf(c, reads.value, readers, *to.ofOption, to.things.size());
+    auto costs = std::make_shared<StateTable>();
+    costs->rows = from.things.size();
+    costs->columns = to.things.size();
+    costs->costs.reserve(costs->rows * costs->columns);
+    for (size_t row = 0; row < costs->rows; ++row)
+      for (size_t column = 0; column < costs->columns; ++column) {
         Cost sum = 0;
-        for (int want : column)
-          sum = std::min(kForbidden, sum + copyPrice(value, shape, row, want));
-        made->costs.push_back(sum);
+        for (int want : to.things[column])
+          sum = std::min(kForbidden, sum + copyPrice(reads.value, shape, from.things[row], want));
+        if (sum > 0 && !made.empty())
+          sum = std::min(kForbidden, sum + made[row] + read[column]);
+        costs->costs.push_back(sum);
       }
-    return table = std::move(made);
+    return table = std::move(costs);
   }
 
   /// How a group takes a value of another one.
   struct Reader {
     int32_t group;
     const Wanted *wanted;
+    Table table;
   };
 
   /// Edges of one value share their copies.
@@ -251,9 +293,9 @@ private:
     for (size_t c = 0; c < built_.groups.list.size(); ++c)
       for (const Reads &reads : readsFromOthers(int(c))) {
         const Wanted &to = wanted(int(c), reads);
-        const Handed &from = handed(built_.groups.of(program_, reads.value), reads.value);
-        if (llvm::any_of(tableOf(reads.value, shapeId(reads.value), from, to)->costs, [](Cost x) { return x != 0; }))
-          readers[reads.value].push_back({int32_t(c), &to});
+        const Table &table = tableOf(handed(built_.groups.of(program_, reads.value), reads.value), int(c), reads, to);
+        if (llvm::any_of(table->costs, [](Cost x) { return x != 0; }))
+          readers[reads.value].push_back({int32_t(c), &to, table});
       }
     for (auto &[value, list] : readers)
       addEdges(value, list);
@@ -281,8 +323,7 @@ private:
     for (const Reader &reader : readers) {
       share.edges.push_back(int32_t(built_.wide.edges.size()));
       built_.wide.edges.push_back({int32_t(node), reader.group, from.ofOption, reader.wanted->ofOption,
-                                   scaled(tableOf(value, shape, from, *reader.wanted), times),
-                                   batch_.values.contains(value)});
+                                   scaled(reader.table, times), batch_.values.contains(value)});
       wants.push_back(reader.wanted);
     }
     if (readers.size() < 2)

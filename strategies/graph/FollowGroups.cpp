@@ -89,6 +89,24 @@ void findReadBySums(const Program &program, const std::vector<bool> &isSum, Foll
   }
 }
 
+bool staysInLoop(const Program &program, const FollowGroups &groups, Value value) {
+  auto isHead = [&](int op) {
+    const int group = groups.ofOp[size_t(op)];
+    return group >= 0 && groups.list[size_t(group)].arg < 0 && groups.list[size_t(group)].ops.front() == op;
+  };
+  const int made = program.producer(value);
+  if (made < 0 || groups.ofOp[size_t(made)] < 0 || isHead(made) || value.use_empty())
+    return false;
+  auto first = program.index.find(value.use_begin()->getOwner());
+  if (first == program.index.end())
+    return false;
+  const int group = groups.ofOp[size_t(first->second)];
+  return group >= 0 && program.staysInLoop(value, [&](OpOperand &use) {
+    const int reader = program.index.lookup(use.getOwner());
+    return groups.ofOp[size_t(reader)] == group && !isHead(reader);
+  });
+}
+
 } // namespace
 
 bool isSource(const OperatorClass &cls) {
@@ -99,11 +117,6 @@ int FollowGroups::of(const Program &program, Value value) const {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return ofArg[arg.getArgNumber()];
   return ofOp[program.producer(value)];
-}
-
-bool FollowGroups::staysInLoop(const Program &program, int group, Value value) const {
-  return program.staysInLoop(value,
-                             [&](OpOperand &use) { return ofOp[program.index.lookup(use.getOwner())] == group; });
 }
 
 FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
@@ -156,6 +169,10 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
     groups.list[best].follow.push_back(bestOperand);
   }
   findReadBySums(program, isSum, groups);
+  for (const OperatorInfo &info : program.operators)
+    for (Value v : info.op->getResults())
+      if (staysInLoop(program, groups, v))
+        groups.mayStayInLoop.insert(v);
   return groups;
 }
 

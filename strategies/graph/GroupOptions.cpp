@@ -94,13 +94,6 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
   return known;
 }
 
-/// What the head of a group makes is counted as written: the head is a kernel.
-bool OptionBuilder::staysInLoop(int group, Value value) const {
-  const FollowGroup &own = groups_.list[group];
-  bool byHead = own.arg < 0 && own.ops.front() == program_.producer(value);
-  return !byHead && groups_.staysInLoop(program_, group, value);
-}
-
 Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const {
   const OperatorClass &cls = *program_.operators[size_t(op)].cls;
   llvm::SmallVector<int> order = {followed};
@@ -145,7 +138,7 @@ class OptionBuilder::Derivation {
 public:
   /// `handed`: the argument at the head, or the results of the operator there.
   Derivation(const OptionBuilder &builder, int group, llvm::ArrayRef<Sharding> handed)
-      : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_), index_(group),
+      : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_),
         group_(builder.groups_.list[group]), resharded_(builder.model_.mesh()) {
     func::FuncOp func = program_.func;
     tail_.handed.assign(handed.begin(), handed.end());
@@ -205,10 +198,10 @@ private:
         payReshard(v, dist::operandSharding(model_.mesh(), cls.rule, strategy, int(o)));
     for (auto [r, v] : llvm::enumerate(info.op->getResults()))
       handed_[v] = dist::resultSharding(model_.mesh(), cls.rule, strategy, int(r));
-    auto staysInLoop = [&](Value v) { return builder_.staysInLoop(index_, v); };
+    const auto &inLoops = builder_.groups_.mayStayInLoop;
     Cost compute = model_.computeInLoop(
-        cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
-        [&](int r) { return staysInLoop(info.op->getResult(unsigned(r))); });
+        cls, strategy, [&](int o) { return inLoops.contains(info.op->getOperand(unsigned(o))); },
+        [&](int r) { return inLoops.contains(info.op->getResult(unsigned(r))); });
     tail_.compute += repeated(compute, info.times);
     tail_.cost += repeated(compute, info.times);
     if (batch_.operators[op])
@@ -240,7 +233,6 @@ private:
   const Program &program_;
   const CostModel &model_;
   const BatchDependence &batch_;
-  const int index_;
   const FollowGroup &group_;
   dist::ReshardedValues resharded_;
   llvm::DenseMap<Value, Sharding> handed_; // by values of the group, as handed on
@@ -289,11 +281,12 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     for (Value v : info.op->getOperands()) {
       key.push_back(program_.times(v));
       auto it = number.find(v);
-      key.push_back(it != number.end() ? it->second : groups_.of(program_, v) < 0 ? -4 : -3);
+      const int64_t other = groups_.of(program_, v) < 0 ? -4 : groups_.mayStayInLoop.contains(v) ? -5 : -3;
+      key.push_back(it != number.end() ? it->second : other);
     }
     for (Value v : info.op->getResults()) {
       number[v] = int64_t(number.size()) + 1;
-      key.push_back(staysInLoop(c, v));
+      key.push_back(groups_.mayStayInLoop.contains(v));
       key.push_back(batch_.values.contains(v));
       key.push_back(program_.times(v));
       returned(v);

@@ -2,8 +2,8 @@
 //
 // An option of a group is a strategy of its head; those of the followers follow through the rules. Its
 // cost is everything that happens inside the group: kernels, the operators' own collectives, reshards
-// between members. Memory traffic is counted as fusion will leave it: a value that only followers of the same
-// group read, point by point, is never written.
+// between members. Memory traffic is counted as fusion leaves it: a value that followers of one group read, point by
+// point, is never written. If that is another group and a reshard stands between, the edge pays for the traffic.
 //
 // Followers see of their head only how it hands its values on. A head has thousands of strategies, which hand on in
 // some hundred ways. So an option is a head and a tail, and tails are made once per way:
@@ -96,7 +96,6 @@ private:
   const std::shared_ptr<const std::vector<GroupHead>> &heads(int op);
   int64_t timesOf(int op, const OwnCollective &own) const;
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
-  bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
   uint64_t paddable(int arg) const;
   bool takesSourcePartial(int op, const Strategy &strategy) const;
