@@ -6,6 +6,7 @@ usage: accumulate_test.py --bin DIR --models DIR
 import argparse
 import json
 import pathlib
+import shutil
 import tempfile
 
 import numpy as np
@@ -24,7 +25,7 @@ class Runner(Programs):
                         parts, *options, "-o", plan, code=code)
         return text if code else plan
 
-    def losses(self, plan, shape, precise):
+    def losses(self, plan, shape, precise, launcher=()):
         data = self.folder / f"data-{'-'.join(map(str, shape))}"
         if not data.exists():
             data.mkdir()
@@ -32,7 +33,7 @@ class Runner(Programs):
             np.save(data / "x.npy", rng.standard_normal((ROWS, *shape)).astype(np.float32))
             np.save(data / "y.npy", np.array([1, 3, 3, 0, 3, 9, 2, 3], np.int64))  # 3: ignored below
         log = plan / "log.jsonl"
-        self.run(self.bin / "tessera-run", plan, "--data", f"npy:{data}/x.npy,{data}/y.npy", "--steps", STEPS, "--log", log,
+        self.run(*launcher, self.bin / "tessera-run", plan, "--data", f"npy:{data}/x.npy,{data}/y.npy", "--steps", STEPS, "--log", log,
                  *(("--f64", "--backend", "reference") if precise else ()))
         found = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
         assert len(found) == STEPS and np.all(np.isfinite(found)) and found[0] != found[-1], found
@@ -65,6 +66,12 @@ def main():
         # Gradients are reduced once per step. Each further micro-batch sends only its loss.
         once, often = (bytes_sent(r.compile("mlp_train", "data=2", "data", parts)) for parts in (1, 4))
         assert often - once <= 3 * 64, f"{once} bytes sent at once, {often} in four parts"
+
+        # The body is called in the same order whatever carries the messages.
+        if shutil.which("mpirun"):
+            plan = r.compile("mlp_train", "data=2", "data", 4)
+            threads = r.losses(plan, (1, 28, 28), False)
+            assert r.losses(plan, (1, 28, 28), False, ("mpirun", "--oversubscribe", "-n", "2")) == threads
 
         # Random numbers and statistics belong to a micro-batch, and do not depend on the mesh.
         for model, shape in (("vgg11_cifar_train", (3, 32, 32)),):

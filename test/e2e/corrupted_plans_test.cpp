@@ -95,6 +95,11 @@ TEST_CASE("verification finds every wrong collective of a data-parallel LeNet") 
   everyWrongCollectiveIsFound(compile(folder, "--mesh data=2 --mode data"));
 }
 
+TEST_CASE("verification finds every wrong collective of a step in micro-batches") {
+  Folder folder;
+  everyWrongCollectiveIsFound(compile(folder, "--mesh data=2 --mode data --accumulate 2"));
+}
+
 TEST_CASE("verification finds every wrong collective where products read 16 bits") {
   for (const char *precision : {"bf16", "f16"}) {
     INFO(precision);
