@@ -195,19 +195,16 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
 
 Cost CostModel::computeInLoop(const OperatorClass &cls, const Strategy &strategy,
                               llvm::function_ref<bool(int)> operandStays,
-                              llvm::function_ref<bool(int)> resultStays) const {
+                              llvm::function_ref<bool(int)> resultStays, bool starts) const {
   double streamed = 0;
-  bool writes = cls.resultShapes.empty();
   for (auto [o, shape] : llvm::enumerate(localOperands(cls, mesh_, strategy)))
     if (!operandStays(int(o)))
       streamed += double(numElements(shape) * cls.operandBytes[o]);
   for (auto [r, shape] : llvm::enumerate(localResults(cls, mesh_, strategy)))
-    if (!resultStays(int(r))) {
+    if (!resultStays(int(r)))
       streamed += double(numElements(shape) * cls.resultBytes[r]) * (cls.addsUp ? 2 : 1);
-      writes = true;
-    }
   Cost time = compute(cls, strategy, streamed);
-  return writes ? time : std::max<Cost>(0, time - launch());
+  return starts ? time : std::max<Cost>(0, time - launch());
 }
 
 std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls, const Strategy &strategy) const {

@@ -64,10 +64,10 @@ public:
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
-  /// The time that compute() gives after fusion. Operands and results that stay in a loop (Program::staysInLoop) do not
-  /// pass through memory, and an operator that writes nothing has no launch of its own.
+  /// The time that compute() gives after fusion. Operands and results that stay in a loop do not pass through memory,
+  /// and only the operator that starts the loop's kernel pays for its launch.
   Cost computeInLoop(const OperatorClass &cls, const Strategy &strategy, llvm::function_ref<bool(int)> operandStays,
-                     llvm::function_ref<bool(int)> resultStays) const;
+                     llvm::function_ref<bool(int)> resultStays, bool starts) const;
   /// The collectives that belong to the operator itself (dist::ownCollectives), with reshards as this model plans them.
   std::vector<OwnCollective> ownCollectives(const OperatorClass &cls, const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;

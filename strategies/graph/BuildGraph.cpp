@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <optional>
 #include <set>
 
 using namespace mlir;
@@ -48,7 +49,8 @@ private:
   const GroupOptions &options(int c) const { return *built_.options[c]; }
 
   void addNodes() {
-    OptionBuilder builder(function_, built_.groups, model_, batch_, fixed_);
+    shares_.emplace(program_, built_.groups);
+    OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_);
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = group(int(c)).arg;
@@ -221,29 +223,24 @@ private:
   }
 
   /// What fusion loses where the value is resharded, by state of group `c`: the time that its operators at `places`,
-  /// which make or read the value, take longer. Empty: fusion keeps the value nowhere.
+  /// which make or read the value, take longer. Empty: nothing.
   std::vector<Cost> lossOf(int c, Value value, llvm::ArrayRef<int> places, const std::vector<int32_t> &ofOption,
                            size_t states) const {
-    const auto &inLoops = built_.groups.mayStayInLoop;
     std::vector<Cost> loss;
-    if (!inLoops.contains(value))
+    if (!shares_->matters(value))
       return loss;
-    loss.assign(states, -1);
+    loss.assign(states, kUnknown);
     for (size_t k = 0; k < ofOption.size(); ++k) {
       Cost &sum = loss[size_t(ofOption[k])];
-      if (sum >= 0)
+      if (sum != kUnknown)
         continue;
       sum = 0;
       for (int op : places) {
-        const OperatorInfo &info = program_.operators[size_t(op)];
-        auto time = [&](bool isFused) {
-          auto stays = [&](Value v) { return inLoops.contains(v) && (isFused || v != value); };
-          return model_.computeInLoop(
-              *info.cls, options(c)[k].strategy(position(c, op)),
-              [&](int o) { return stays(info.op->getOperand(unsigned(o))); },
-              [&](int r) { return stays(info.op->getResult(unsigned(r))); });
+        auto time = [&](bool isResharded) {
+          return shares_->compute(model_, op, options(c)[k].strategy(position(c, op)),
+                                  [&](Value v) { return isResharded && v == value; });
         };
-        sum += std::max<Cost>(0, time(false) - time(true));
+        sum += time(true) - time(false);
       }
     }
     return loss;
@@ -495,6 +492,7 @@ private:
   const SharedShardings &shared_;
   int64_t memoryLimit_;
   BuiltGraph built_;
+  std::optional<LoopShares> shares_;
   std::map<Sharding, int> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;

@@ -89,24 +89,6 @@ void findReadBySums(const Program &program, const std::vector<bool> &isSum, Foll
   }
 }
 
-bool staysInLoop(const Program &program, const FollowGroups &groups, Value value) {
-  auto isHead = [&](int op) {
-    const int group = groups.ofOp[size_t(op)];
-    return group >= 0 && groups.list[size_t(group)].arg < 0 && groups.list[size_t(group)].ops.front() == op;
-  };
-  const int made = program.producer(value);
-  if (made < 0 || groups.ofOp[size_t(made)] < 0 || isHead(made) || value.use_empty())
-    return false;
-  auto first = program.index.find(value.use_begin()->getOwner());
-  if (first == program.index.end())
-    return false;
-  const int group = groups.ofOp[size_t(first->second)];
-  return group >= 0 && program.staysInLoop(value, [&](OpOperand &use) {
-    const int reader = program.index.lookup(use.getOwner());
-    return groups.ofOp[size_t(reader)] == group && !isHead(reader);
-  });
-}
-
 } // namespace
 
 bool isSource(const OperatorClass &cls) {
@@ -169,10 +151,6 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
     groups.list[best].follow.push_back(bestOperand);
   }
   findReadBySums(program, isSum, groups);
-  for (const OperatorInfo &info : program.operators)
-    for (Value v : info.op->getResults())
-      if (staysInLoop(program, groups, v))
-        groups.mayStayInLoop.insert(v);
   return groups;
 }
 

@@ -41,9 +41,6 @@ struct FollowGroups {
   /// By operator: its only reader is a head that adds up sums, or hands the value on to such a head. So the head, and
   /// not the operator, may reduce the value.
   std::vector<bool> readBySum;
-  /// Values that fusion keeps out of memory if no reshard stands between them and their readers: these are all in one
-  /// group, and neither they nor what makes the value is an operator at the head of a group. Such a head is a kernel.
-  llvm::DenseSet<mlir::Value> mayStayInLoop; // looked up only
 
   /// The group that holds the value; -1: a source makes it.
   int of(const Program &program, mlir::Value value) const;

@@ -12,9 +12,10 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
-OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
-                             const BatchDependence &batch, const FixedStrategies *fixed)
-    : function_(function), program_(function.program), groups_(groups), model_(model), batch_(batch), fixed_(fixed) {}
+OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
+                             const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed)
+    : function_(function), program_(function.program), groups_(groups), shares_(shares), model_(model), batch_(batch),
+      fixed_(fixed) {}
 
 std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   const OperatorClass &cls = *program_.operators[op].cls;
@@ -62,7 +63,6 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
     if (grows[size_t(own.result) + 1])
       head.growing += cost;
   };
-  auto never = [](int) { return false; };
   for (Strategy &strategy : headStrategies(op)) {
     if (made->empty() || natural.strategy.factors != strategy.factors || natural.strategy.linear != strategy.linear ||
         natural.strategy.partial != strategy.partial) {
@@ -71,7 +71,7 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
       natural.taken = taken;
       natural.strategy = strategy;
       natural.strategy.results.clear();
-      const Cost once = model_.computeInLoop(cls, strategy, never, never);
+      const Cost once = model_.compute(cls, strategy);
       natural.cost = natural.compute = repeated(once, info.times);
       if (grows[0])
         natural.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);
@@ -174,10 +174,12 @@ private:
       tail_.growing += cost;
   }
 
-  void payReshard(Value v, const Sharding &to) {
+  /// Returns whether the reader takes a copy.
+  bool payReshard(Value v, const Sharding &to) {
     const Sharding &from = handed_[v];
-    if (!resharded_.want(v.getAsOpaquePointer(), from, to).first)
-      return;
+    const dist::ReshardedValues::Want want = resharded_.want(v.getAsOpaquePointer(), from, to);
+    if (!want.first)
+      return want.needed;
     pay(repeated(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v)),
         batch_.values.contains(v));
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
@@ -187,21 +189,21 @@ private:
     else
       tail_.copies.push_back({int(llvm::lower_bound(group_.ops, producer) - group_.ops.begin()),
                               int(cast<OpResult>(v).getResultNumber()), to});
+    return true;
   }
 
   void add(int op, Strategy strategy) {
     const OperatorInfo &info = program_.operators[op];
     const OperatorClass &cls = *info.cls;
     copies_ = 0;
+    llvm::SmallVector<Value> moved;
     for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
-      if (handed_.contains(v))
-        payReshard(v, dist::operandSharding(model_.mesh(), cls.rule, strategy, int(o)));
+      if (handed_.contains(v) && payReshard(v, dist::operandSharding(model_.mesh(), cls.rule, strategy, int(o))))
+        moved.push_back(v);
     for (auto [r, v] : llvm::enumerate(info.op->getResults()))
       handed_[v] = dist::resultSharding(model_.mesh(), cls.rule, strategy, int(r));
-    const auto &inLoops = builder_.groups_.mayStayInLoop;
-    Cost compute = model_.computeInLoop(
-        cls, strategy, [&](int o) { return inLoops.contains(info.op->getOperand(unsigned(o))); },
-        [&](int r) { return inLoops.contains(info.op->getResult(unsigned(r))); });
+    const Cost compute =
+        builder_.shares_.compute(model_, op, strategy, [&](Value v) { return llvm::is_contained(moved, v); });
     tail_.compute += repeated(compute, info.times);
     tail_.cost += repeated(compute, info.times);
     if (batch_.operators[op])
@@ -278,15 +280,14 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(batch_.operators[group.ops[m]]);
     key.push_back(groups_.readBySum[size_t(group.ops[m])]);
     key.push_back(info.times);
+    shares_.appendKey(group.ops[m], key);
     for (Value v : info.op->getOperands()) {
       key.push_back(program_.times(v));
       auto it = number.find(v);
-      const int64_t other = groups_.of(program_, v) < 0 ? -4 : groups_.mayStayInLoop.contains(v) ? -5 : -3;
-      key.push_back(it != number.end() ? it->second : other);
+      key.push_back(it != number.end() ? it->second : groups_.of(program_, v) < 0 ? -4 : -3);
     }
     for (Value v : info.op->getResults()) {
       number[v] = int64_t(number.size()) + 1;
-      key.push_back(groups_.mayStayInLoop.contains(v));
       key.push_back(batch_.values.contains(v));
       key.push_back(program_.times(v));
       returned(v);

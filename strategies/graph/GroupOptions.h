@@ -2,8 +2,7 @@
 //
 // An option of a group is a strategy of its head; those of the followers follow through the rules. Its
 // cost is everything that happens inside the group: kernels, the operators' own collectives, reshards
-// between members. Memory traffic is counted as fusion leaves it: a value that followers of one group read, point by
-// point, is never written. If that is another group and a reshard stands between, the edge pays for the traffic.
+// between members. Memory traffic is counted as fusion leaves it (LoopShares.h).
 //
 // Followers see of their head only how it hands its values on. A head has thousands of strategies, which hand on in
 // some hundred ways. So an option is a head and a tail, and tails are made once per way:
@@ -18,7 +17,7 @@
 #define TESSERA_STRATEGIES_GRAPH_GROUPOPTIONS_H
 
 #include "strategies/cost/CostModel.h"
-#include "strategies/graph/FollowGroups.h"
+#include "strategies/graph/LoopShares.h"
 #include "strategies/user/UserMapping.h"
 
 #include <map>
@@ -83,8 +82,8 @@ struct GroupOptions : std::vector<GroupOption> {
 class OptionBuilder {
 public:
   /// `fixed` may be null.
-  OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
-                const BatchDependence &batch, const FixedStrategies *fixed);
+  OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
+                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
@@ -103,6 +102,7 @@ private:
   const FunctionAssignment &function_;
   const Program &program_;
   const FollowGroups &groups_;
+  const LoopShares &shares_;
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
