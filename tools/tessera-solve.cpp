@@ -4,6 +4,7 @@
 //
 //   tessera-solve --schedule TASKS.json --output starts.json
 //   tessera-solve --pipeline PIPELINE.json --output order.csv
+//   tessera-solve --stages PROBLEM.json --output stages.json
 //
 // Prints cost, lower bound, gap, memory peak and the search's time; writes the option index of every node as a
 // JSON list. Where nothing fits (proven), or nothing that fits was found in the budget,
@@ -18,6 +19,8 @@
 #include "strategies/pipeline/FindOrder.h"
 #include "strategies/pipeline/NamedOrders.h"
 #include "strategies/pipeline/PipelineIO.h"
+#include "strategies/pipeline/stages/FindStages.h"
+#include "strategies/pipeline/stages/StageProblemIO.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -198,22 +201,64 @@ int solvePipeline(const std::string &path, bool span, const std::string &output)
   return 0;
 }
 
+/// Where a network is cut into stages; the judge has the last word.
+int solveStages(const std::string &path, const StageOptions &options, const std::string &output) {
+  tessera::rt::Result<std::string> text = readInput(path, output);
+  if (!text)
+    return fail(text.status().message());
+  std::string error;
+  std::optional<StageProblem> problem = parseStageProblem(*text, path, error);
+  if (!problem)
+    return fail(error);
+  const auto begin = std::chrono::steady_clock::now();
+  const FoundStages found = findStages(*problem, options);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (found.infeasible)
+    return fail(path + ": no cuts fit the devices and their memory (proven)");
+  if (found.plan.empty())
+    return fail(path + ": found no cuts that fit the devices and their memory; try a larger --seconds");
+  const StageRating rating = rateStages(*problem, found.plan);
+  if (!rating.error.empty())
+    return fail(path + ": the stages break a rule: " + rating.error);
+  printf("stage  nodes  way  replicas       latency      interval   in flight        memory\n");
+  for (size_t i = 0; i < found.plan.size(); ++i) {
+    const Stage &stage = found.plan[i];
+    const StageRate &rate = rating.stages[i];
+    printf("%5zu  %5zu  %3d  %8d  %12" PRId64 "  %12" PRId64 "  %10" PRId64 "  %12" PRId64 "\n", i, stage.nodes.size(),
+           stage.way, stage.replicas, rate.times.latency, rate.times.interval, rate.inFlight, rate.memory);
+  }
+  const double gap = rating.value ? 100.0 * double(rating.value - found.lowerBound) / double(rating.value) : 0;
+  printf("bottleneck   %" PRId64 "\nbatch        %" PRId64 "\n", rating.bottleneck, rating.batch);
+  printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound,
+         problem->goal == StageGoal::Batch ? "batch" : "bottleneck", gap,
+         rating.value == found.lowerBound ? " (optimal)" : "");
+  printf("downsets     %u of %d units%s\n", found.downsets, found.units, found.complete ? "" : ", not all there are");
+  printf("time         %.3f s\n", seconds.count());
+  if (!output.empty())
+    if (tessera::rt::Status status = tessera::rt::writeFile(output, toJson(found.plan)); !status)
+      return fail(status.message());
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Chooses one option for every node of a strategy graph, start times for a task graph, or the order of a "
-               "pipeline's actions.",
+  CLI::App app("Chooses one option for every node of a strategy graph, start times for a task graph, the order of a "
+               "pipeline's actions, or the stages of a network.",
                "tessera-solve");
   std::string path, output;
   SearchOptions options;
-  bool isSchedule = false, isPipeline = false, span = false;
+  bool isSchedule = false, isPipeline = false, isStages = false, span = false;
   app.add_option("FILE", path,
                  "strategy graph, JSON, plain or gzip; with --schedule a task graph, with --pipeline a "
-                 "pipeline, JSON")
+                 "pipeline, with --stages nodes and devices, JSON")
       ->required();
   app.add_flag("--schedule", isSchedule, "FILE is a task graph: find when every task starts");
   CLI::Option *pipeline = app.add_flag("--pipeline", isPipeline, "FILE is a pipeline: find the order of its actions");
   pipeline->excludes("--schedule");
+  CLI::Option *stages =
+      app.add_flag("--stages", isStages, "FILE is a network as nodes with costs, and devices: find where it is cut");
+  stages->excludes("--schedule")->excludes(pipeline);
   app.add_flag("--span", span,
                "with --pipeline: what counts is a device's time from its first action to its last, not the end of all")
       ->needs(pipeline);
@@ -237,7 +282,7 @@ int main(int argc, char **argv) {
   app.add_option("--output", output,
                  "file for the choice: a JSON list of option indices, or of start times; of a pipeline "
                  "a table with a line for each device: 2F0 is the forward of micro-batch 0 in stage 2, "
-                 "I the gradients of inputs, W of weights");
+                 "I the gradients of inputs, W of weights; of stages a JSON object");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   options.stop = &tessera::rt::stopOnInterrupt("tessera-solve");
@@ -245,7 +290,9 @@ int main(int argc, char **argv) {
                         .seconds = options.seconds,
                         .seed = uint64_t(options.seed),
                         .stop = options.stop};
-  const int code = isPipeline   ? solvePipeline(path, span, output)
+  const StageOptions cuts{.work = times.work, .stop = options.stop};
+  const int code = isStages     ? solveStages(path, cuts, output)
+                   : isPipeline ? solvePipeline(path, span, output)
                    : isSchedule ? solveSchedule(path, times, output)
                                 : solve(path, options, output);
   const int interrupted = tessera::rt::interruptCode();

@@ -41,6 +41,15 @@ struct JsonReader {
     auto it = object.find(key);
     return it == object.end() ? missing : whole(*it, where + ": '" + key + "'");
   }
+  double number(const Json &object, const char *key, const std::string &where, double missing) {
+    auto it = object.find(key);
+    if (it == object.end())
+      return missing;
+    if (it->is_number())
+      return it->get<double>();
+    fail(where + ": '" + key + "' is no number");
+    return missing;
+  }
   int index(const Json &value, const std::string &what) {
     int64_t n = whole(value, what);
     if (n < 0 || n > INT32_MAX)

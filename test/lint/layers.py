@@ -40,6 +40,8 @@ LAYERS = [
           "TaskGraph.h, Simulate.h, Schedule.h"),
     Layer("strategies/pipeline", ["strategies/time"], "micro-batches that pass through stages, as numbers: orders with names, a search for better ones",
           "Pipeline.h, FindOrder.h"),
+    Layer("strategies/pipeline/stages", ["strategies/time"], "where a network is cut into stages, as numbers: the judge, a dynamic program, a bound",
+          "StageProblem.h, FindStages.h"),
     Layer("strategies/user", ["dialects/dist", "dialects/graph", "strategies/space", "runtime/support"],
           "strategies that a person or an earlier run wrote", "UserStrategies.h, UserMapping.h"),
     Layer("strategies/graph", ["dialects/dist", "dialects/graph", "strategies/space", "strategies/cost", "strategies/user"],

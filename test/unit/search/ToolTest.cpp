@@ -130,6 +130,41 @@ TEST_CASE("tessera-solve prints its version and its help") {
     CHECK(help.text.find(option) != std::string::npos);
 }
 
+TEST_CASE("tessera-solve cuts a network into stages") {
+  const std::string path = "/tmp/tessera-solve-test-" + std::to_string(getpid()) + "-stages";
+  auto solve = [&](const std::string &json, const std::string &options) {
+    FILE *file = fopen((path + ".json").c_str(), "wb");
+    REQUIRE(file);
+    fputs(json.c_str(), file);
+    fclose(file);
+    return runSolve(path + ".json --stages " + options);
+  };
+  const std::string net = R"("micro_batches": 4, "nodes": [{"forward": 5, "held": 2}, {"forward": 3, "held": 2},
+    {"forward": 4, "held": 2}], "values": [{"from": 0, "to": [1, 2], "bytes": 2}, {"from": 1, "to": [2], "bytes": 1}])";
+  Outcome o = solve(R"({"devices": [{"count": 2, "memory": 8, "bandwidth": 1}], )" + net + "}", "--output " + path);
+  INFO(o.text);
+  CHECK(o.code == 0);
+  CHECK(o.text.find("    0      1    0         1             7             7           2             4\n"
+                    "    1      2    0         1             9             9           1             4\n") !=
+        std::string::npos);
+  CHECK(o.text.find("bottleneck   9\nbatch        43\n"
+                    "lower bound  9 of the bottleneck; gap 0.0000 % (optimal)\n"
+                    "downsets     4 of 3 units\n") != std::string::npos);
+  CHECK(readAll(path) == "{\"stages\": [\n"
+                         "  {\"nodes\": [0], \"variants\": [0], \"way\": 0, \"replicas\": 1},\n"
+                         "  {\"nodes\": [1,2], \"variants\": [0,0], \"way\": 0, \"replicas\": 1}]}\n");
+  o = solve(R"({"devices": [{"count": 1, "memory": 5}], )" + net + "}", "");
+  CHECK(o.code == 1);
+  CHECK(o.text == "tessera-solve: error: " + path + ".json: no cuts fit the devices and their memory (proven)\n");
+  o = solve("{" + net + "}", "");
+  CHECK(o.code == 1);
+  CHECK(o.text == "tessera-solve: error: " + path + ".json: a problem has 1 to 4 kinds of devices\n");
+  o = solve("{}", "--pipeline");
+  CHECK(o.code == 2);
+  remove((path + ".json").c_str());
+  remove(path.c_str());
+}
+
 TEST_CASE("tessera-solve finds the order of a pipeline") {
   const std::string path = "/tmp/tessera-solve-test-" + std::to_string(getpid()) + "-pipeline";
   auto solve = [&](const std::string &json, const std::string &options) {

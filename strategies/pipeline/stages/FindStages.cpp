@@ -1,0 +1,177 @@
+#include "strategies/pipeline/stages/FindStages.h"
+
+#include "strategies/pipeline/stages/StageSearch.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+namespace tessera::strategies {
+
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr double kStepsOfWork = 1e8;
+
+// Labels that are followed from a downset: a few give a good plan soon, and with it all of them are few enough.
+constexpr size_t kLabels[] = {4, 64, std::numeric_limits<size_t>::max()};
+
+constexpr int kVainRounds = 6; // of new orders, before the search near orders ends
+
+class StageFinder {
+public:
+  StageFinder(const StageProblem &problem, const StageOptions &options)
+      : problem_(problem), options_(options), left_(int64_t(options.work * kStepsOfWork)), units_(makeUnits(problem)),
+        work_(workOf(problem, units_)) {}
+
+  FoundStages run() {
+    found_.value = kNever;
+    found_.units = units_.count();
+    tryNear(units_, 0, 1);
+    tryNear(reorderUnits(problem_, units_, breadthFirst()), 0, 1);
+    if (const std::optional<Downsets> all = Downsets::build(units_, units_.count(), options_.mostDownsets)) {
+      found_.complete = true;
+      found_.downsets = all->count();
+      tryAll(*all);
+    } else {
+      tryOrders();
+    }
+    if (found_.plan.empty() && found_.lowerBound == kNever)
+      found_.infeasible = true;
+    if (found_.plan.empty())
+      found_.value = 0;
+    found_.lowerBound = found_.infeasible ? 0 : std::max(found_.lowerBound, work_.bound);
+    return std::move(found_);
+  }
+
+private:
+  SearchedStages search(const Units &units, const Downsets &lattice, const StageWork &work, size_t labels,
+                        bool freePulled) {
+    const SearchLimits limits{.labels = labels, .steps = left_, .stop = options_.stop, .freePulled = freePulled};
+    SearchedStages searched = searchStages(problem_, units, lattice, work, found_.value, limits);
+    left_ = std::max<int64_t>(0, left_ - searched.steps);
+    if (!freePulled && !searched.plan.empty()) {
+      found_.plan = searched.plan;
+      found_.value = searched.value;
+    }
+    return searched;
+  }
+
+  void tryAll(const Downsets &all) {
+    if (!follow(units_, all, work_) || !units_.anyPulled)
+      return;
+    // Nodes that were pulled to others might be elsewhere, where there is room. Looks everywhere, or for a bound.
+    found_.lowerBound = 0;
+    const Units apart = makeUnits(problem_, false);
+    if (const std::optional<Downsets> more = Downsets::build(apart, apart.count(), options_.mostDownsets)) {
+      found_.downsets = more->count();
+      follow(apart, *more, workOf(problem_, apart));
+      return;
+    }
+    Units free = units_;
+    sumUnits(problem_, free, true);
+    found_.lowerBound = search(free, all, work_, kLabels[2], true).lowerBound;
+    found_.complete = false;
+  }
+
+  /// Follows a few labels, then more, then all. Returns whether memory was short.
+  bool follow(const Units &units, const Downsets &lattice, const StageWork &work) {
+    for (size_t labels : kLabels) {
+      const SearchedStages searched = search(units, lattice, work, labels, false);
+      found_.lowerBound = std::max(found_.lowerBound, searched.lowerBound);
+      if (searched.lowerBound == found_.value || labels == kLabels[2])
+        return searched.memoryIsShort;
+    }
+    return false;
+  }
+
+  /// The downsets that are near the order of the units, as many as there may be. Returns whether the plan got better.
+  bool tryNear(const Units &units, int width, size_t labels) {
+    const int64_t before = found_.value;
+    std::optional<Downsets> lattice = Downsets::build(units, width, options_.mostDownsets);
+    if (!lattice)
+      return false;
+    found_.downsets = std::max(found_.downsets, lattice->count());
+    search(units, *lattice, workOf(problem_, units), labels, false);
+    return found_.value < before;
+  }
+  int widthOf(const Units &units) const {
+    int width = 1;
+    while (width < units.count() && Downsets::build(units, 2 * width, options_.mostDownsets))
+      width *= 2;
+    return width;
+  }
+
+  void tryOrders() {
+    Units now = units_;
+    std::mt19937 random(1);
+    for (int round = 0, vain = 0; vain < kVainRounds && left_ > 0 && !stopped(); ++round) {
+      const bool better = tryNear(now, widthOf(now), round < 2 ? 4 : 16);
+      vain = better ? 0 : vain + 1;
+      now = reorderUnits(problem_, units_, round == 0 ? breadthFirst() : aroundPlan(random));
+    }
+  }
+  bool stopped() const { return options_.stop && *options_.stop; }
+
+  /// Units by the most steps that they wait for.
+  std::vector<int> breadthFirst() const {
+    std::vector<int> depth(size_t(units_.count()), 0), order(depth.size());
+    for (int u = 0; u < units_.count(); ++u)
+      for (int v : units_.after[size_t(u)])
+        depth[size_t(v)] = std::max(depth[size_t(v)], depth[size_t(u)] + 1);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depth[size_t(a)] < depth[size_t(b)]; });
+    return order;
+  }
+
+  /// The stages of the best plan from the last to the first, the units of each in a random order that follows edges
+  /// where it can. The plan's cuts lie along this order.
+  std::vector<int> aroundPlan(std::mt19937 &random) const {
+    std::vector<int> stageOf(problem_.nodes.size(), 0), waits(size_t(units_.count()), 0), order;
+    for (size_t s = 0; s < found_.plan.size(); ++s)
+      for (int node : found_.plan[s].nodes)
+        stageOf[size_t(node)] = -int(s);
+    for (int u = 0; u < units_.count(); ++u)
+      for (int v : units_.after[size_t(u)])
+        ++waits[size_t(v)];
+    // The last stage first; in it what was opened last, but for some that are taken at random.
+    using Open = std::tuple<int, int64_t, int>;
+    std::vector<Open> open;
+    int64_t clock = 0;
+    auto offer = [&](int u) {
+      const int64_t key = random() % 8 ? --clock : int64_t(random() % 4096) - 2048;
+      open.emplace_back(stageOf[size_t(units_.nodes[size_t(u)][0])], key, u);
+      std::push_heap(open.begin(), open.end(), std::greater<>());
+    };
+    for (int u = 0; u < units_.count(); ++u)
+      if (waits[size_t(u)] == 0)
+        offer(u);
+    while (!open.empty()) {
+      std::pop_heap(open.begin(), open.end(), std::greater<>());
+      const int u = std::get<2>(open.back());
+      open.pop_back();
+      order.push_back(u);
+      for (int v : units_.after[size_t(u)])
+        if (--waits[size_t(v)] == 0)
+          offer(v);
+    }
+    return order;
+  }
+
+  const StageProblem &problem_;
+  const StageOptions &options_;
+  int64_t left_; // elementary steps
+  const Units units_;
+  const StageWork work_;
+  FoundStages found_;
+};
+
+} // namespace
+
+FoundStages findStages(const StageProblem &problem, const StageOptions &options) {
+  return StageFinder(problem, options).run();
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,282 @@
+// Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
+#include "strategies/pipeline/stages/FindStages.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+using namespace tessera::strategies;
+using Json = nlohmann::json;
+
+namespace {
+
+/// The judge's value of what was found; it must agree with the search.
+int64_t check(const StageProblem &problem, const FoundStages &found) {
+  REQUIRE(!found.plan.empty());
+  const StageRating rating = rateStages(problem, found.plan);
+  CHECK(rating.error == "");
+  CHECK(rating.value == found.value);
+  CHECK(found.lowerBound <= found.value);
+  return rating.value;
+}
+
+/// Every plan of at most `mostStages` stages, judged; nothing if none is allowed.
+std::optional<int64_t> bestOfAll(const StageProblem &problem, int mostStages) {
+  std::optional<int64_t> best;
+  const int n = int(problem.nodes.size());
+  StagePlan plan;
+  std::function<void(size_t)> variants = [&](size_t s) {
+    if (s == plan.size()) {
+      const StageRating rating = rateStages(problem, plan);
+      if (rating.error.empty() && (!best || rating.value < *best))
+        best = rating.value;
+      return;
+    }
+    Stage &stage = plan[s];
+    for (int way = 0; way < int(problem.ways.size()); ++way)
+      for (int replicas = 1; replicas <= problem.mostReplicas; ++replicas) {
+        if (problem.microBatches % replicas)
+          continue;
+        stage.way = way;
+        stage.replicas = replicas;
+        std::function<void(size_t)> choose = [&](size_t i) {
+          if (i == stage.nodes.size())
+            return variants(s + 1);
+          const size_t count = problem.nodes[size_t(stage.nodes[i])].ways[size_t(way)].variants.size();
+          for (size_t v = 0; v < count; ++v) {
+            stage.variants[i] = int(v);
+            choose(i + 1);
+          }
+        };
+        choose(0);
+      }
+  };
+  std::vector<int> at(size_t(n), 0);
+  std::function<void(int, int)> place = [&](int node, int stages) {
+    if (node == n) {
+      plan.assign(size_t(stages), {});
+      for (int i = 0; i < n; ++i)
+        plan[size_t(at[size_t(i)])].nodes.push_back(i);
+      for (Stage &stage : plan) {
+        if (stage.nodes.empty())
+          return;
+        stage.variants.assign(stage.nodes.size(), 0);
+      }
+      return variants(0);
+    }
+    for (int s = 0; s < stages; ++s) {
+      at[size_t(node)] = s;
+      place(node + 1, stages);
+    }
+  };
+  for (int stages = 1; stages <= mostStages; ++stages)
+    place(0, stages);
+  return best;
+}
+
+/// Random graphs with everything that a problem can have.
+StageProblem randomProblem(std::mt19937 &random, int nodes) {
+  auto upTo = [&](int most) { return int64_t(random() % unsigned(most + 1)); };
+  StageProblem problem;
+  problem.microBatches = int(std::array{1, 2, 4, 6}[size_t(upTo(3))]);
+  problem.mostReplicas = int(1 + upTo(1));
+  problem.goal = upTo(1) ? StageGoal::Batch : StageGoal::Bottleneck;
+  problem.inFlight = InFlight(upTo(2));
+  const int kinds = int(1 + upTo(1));
+  for (int k = 0; k < kinds; ++k)
+    problem.devices.push_back(
+        {int(1 + upTo(2)), upTo(3) ? 10 + upTo(60) : -1, std::array{0.0, 1.0, 2.5}[size_t(upTo(2))]});
+  for (int w = 0; w < kinds; ++w)
+    problem.ways.push_back({w, 1});
+  if (kinds == 1 && upTo(1))
+    problem.ways.push_back({0, 2});
+  for (int n = 0; n < nodes; ++n) {
+    StageNode node;
+    for (size_t w = 0; w < problem.ways.size(); ++w) {
+      node.ways.emplace_back();
+      if (w > 0 && upTo(5) == 0)
+        continue;
+      node.ways[w].synced = upTo(1) * upTo(20);
+      const bool light = upTo(3) == 0;
+      for (int64_t v = 0, count = 1 + (light ? 0 : upTo(4) / 4); v < count; ++v)
+        node.ways[w].variants.push_back({light ? 0 : upTo(9), light ? 0 : upTo(9), 0, upTo(1) * upTo(8), upTo(6)});
+      if (light)
+        node.ways[w].synced = 0;
+    }
+    problem.nodes.push_back(node);
+  }
+  for (int from = 0; from < nodes; ++from) {
+    StageValue value{.from = from,
+                     .to = {},
+                     .bytes = upTo(6),
+                     .order = upTo(7) ? ValueOrder::Forward : ValueOrder(1 + upTo(1)),
+                     .sent = {},
+                     .received = {}};
+    for (int to = 0; to < nodes; ++to)
+      if ((value.order == ValueOrder::Backward ? to < from : value.order == ValueOrder::Any || to > from) &&
+          upTo(2) == 0)
+        value.to.push_back(to);
+    if (upTo(4) == 0)
+      for (size_t w = 0; w < problem.ways.size(); ++w) {
+        value.sent.push_back(upTo(4));
+        value.received.push_back(upTo(4));
+      }
+    problem.values.push_back(value);
+  }
+  if (upTo(2) == 0)
+    problem.stages = int(1 + upTo(2));
+  return problem;
+}
+
+Json read(const std::string &name) {
+  std::ifstream file(TESSERA_TEST_DIR "/" + name);
+  return Json::parse(file);
+}
+
+/// A chain of equal nodes, each of which also reads the one `skip` before it.
+StageProblem skips(int nodes, int skip, int devices) {
+  StageProblem problem;
+  problem.devices = {{devices, -1, 1}};
+  problem.ways = {{0, 1}};
+  for (int n = 0; n < nodes; ++n) {
+    problem.nodes.push_back({{{{{.forward = 10}}, 0}}});
+    StageValue value{.from = n, .to = {}, .bytes = 1, .order = ValueOrder::Forward, .sent = {}, .received = {}};
+    for (int to : {n + 1, n + skip})
+      if (to < nodes)
+        value.to.push_back(to);
+    problem.values.push_back(value);
+  }
+  return problem;
+}
+
+} // namespace
+
+TEST_CASE("small graphs: the best of all plans") {
+  std::mt19937 random(3);
+  int fit = 0, none = 0;
+  for (int i = 0; i < 600; ++i) {
+    const StageProblem problem = randomProblem(random, 2 + int(random() % 4));
+    INFO("problem " << i);
+    if (problem.stages > int(problem.nodes.size()))
+      continue;
+    REQUIRE(checkStageProblem(problem) == "");
+    int devices = 0;
+    for (const StageDevices &kind : problem.devices)
+      devices += kind.count;
+    const std::optional<int64_t> best = bestOfAll(problem, std::min(devices, int(problem.nodes.size())));
+    const FoundStages found = findStages(problem);
+    CHECK(found.complete);
+    if (!best) {
+      CHECK(found.plan.empty());
+      CHECK(found.infeasible);
+      ++none;
+      continue;
+    }
+    ++fit;
+    const int64_t value = check(problem, found);
+    CHECK(value == *best);
+    CHECK(found.optimal());
+  }
+  CHECK(fit > 400);
+  CHECK(none > 40);
+}
+
+TEST_CASE("published cuts with proven optima are reached") {
+  int instances = 0;
+  for (const Json &instance : read("stage_cuts.json")) {
+    INFO(instance["name"]);
+    StageProblem problem;
+    problem.microBatches = instance["micro"];
+    problem.stages = instance["stages"];
+    problem.devices = {{problem.stages, instance["limit"], 1}};
+    problem.ways = {{0, 1}};
+    for (size_t n = 0; n < instance["time"].size(); ++n) {
+      auto of = [&](const char *key) { return instance[key][n].get<int64_t>(); };
+      problem.nodes.push_back({{{{{.forward = of("time"), .fixed = of("param"), .held = of("act")}}, 0}}});
+      problem.values.push_back(
+          {.from = int(n), .to = {}, .bytes = of("ship"), .order = ValueOrder::Forward, .sent = {}, .received = {}});
+    }
+    for (const Json &edge : instance["edges"])
+      problem.values[edge[0].get<size_t>()].to.push_back(edge[1]);
+    REQUIRE(checkStageProblem(problem) == "");
+    for (StageGoal goal : {StageGoal::Bottleneck, StageGoal::Batch}) {
+      problem.goal = goal;
+      const FoundStages found = findStages(problem);
+      CHECK(check(problem, found) ==
+            instance["best"][goal == StageGoal::Bottleneck ? "bottleneck" : "batch"].get<int64_t>());
+      CHECK(found.optimal());
+    }
+    ++instances;
+  }
+  CHECK(instances == 15);
+}
+
+TEST_CASE("activations in flight move the cuts to where there is room") {
+  // The first stage holds as many micro-batches as there are stages, the last one holds one.
+  StageProblem problem;
+  problem.microBatches = 8;
+  problem.devices = {{2, 12, 0}};
+  problem.ways = {{0, 1}};
+  for (int n = 0; n < 8; ++n) {
+    problem.nodes.push_back({{{{{.forward = 1, .held = 2}}, 0}}});
+    if (n > 0)
+      problem.values.push_back(
+          {.from = n - 1, .to = {n}, .bytes = 1, .order = ValueOrder::Forward, .sent = {}, .received = {}});
+  }
+  const FoundStages found = findStages(problem);
+  CHECK(check(problem, found) == 5);
+  REQUIRE(found.plan.size() == 2);
+  CHECK(found.plan[0].nodes.size() == 3);
+  // With all micro-batches in flight nothing fits, and more so with fewer devices.
+  problem.inFlight = InFlight::All;
+  CHECK(findStages(problem).infeasible);
+  // To compute activations again costs time where memory is short, and only there.
+  problem.inFlight = InFlight::OneForwardOneBackward;
+  for (StageNode &node : problem.nodes)
+    node.ways[0].variants.push_back({.forward = 1, .input = 1, .held = 1});
+  problem.devices[0].memory = 9;
+  const FoundStages again = findStages(problem);
+  CHECK(check(problem, again) == 6); // 3 nodes, two of them computed again, and 5 nodes, of them one
+  CHECK(again.optimal());
+}
+
+TEST_CASE("nodes that wait for one another share a stage") {
+  StageProblem problem = skips(4, 9, 4);
+  problem.values.push_back(
+      {.from = 2, .to = {1}, .bytes = 0, .order = ValueOrder::Forward, .sent = {}, .received = {}});
+  const FoundStages found = findStages(problem);
+  CHECK(found.units == 3);
+  CHECK(check(problem, found) == 22);
+  REQUIRE(found.plan.size() == 3);
+  CHECK(found.plan[1].nodes == std::vector<int>{1, 2});
+}
+
+TEST_CASE("large graphs: a good answer and an honest bound") {
+  for (int skip : {2, 7}) {
+    const StageProblem problem = skips(2000, skip, 16);
+    const FoundStages found = findStages(problem, {.work = 0.3});
+    CHECK(double(check(problem, found)) < 1.02 * 10 * 2000 / 16);
+    CHECK(found.lowerBound >= 10 * 2000 / 16);
+    CHECK(findStages(problem, {.work = 0.3}).value == found.value);
+  }
+  // Independent chains have more downsets than can be looked at.
+  StageProblem problem;
+  problem.devices = {{7, -1, 1}};
+  problem.ways = {{0, 1}};
+  std::mt19937 random(1);
+  int64_t all = 0;
+  for (int n = 0; n < 400; ++n) {
+    problem.nodes.push_back({{{{{.forward = 50 + int64_t(random() % 100)}}, 0}}});
+    all += problem.nodes.back().ways[0].variants[0].forward;
+    if (n >= 40)
+      problem.values.push_back(
+          {.from = n - 40, .to = {n}, .bytes = 1, .order = ValueOrder::Forward, .sent = {}, .received = {}});
+  }
+  const FoundStages found = findStages(problem, {.work = 0.5});
+  CHECK(!found.complete);
+  CHECK(found.lowerBound >= all / 7);
+  CHECK(double(check(problem, found)) < 1.05 * double(found.lowerBound));
+}
