@@ -37,6 +37,9 @@ public:
   virtual ~ProgramRunner() = default;
   /// Enqueues the program; LoadedPlan::synchronize() waits.
   virtual Status runProgram(uint32_t program, const CollectiveRunner &collectives) = 0;
+  /// Waits for what is enqueued, and forgets what was recorded, since graphs hold the communicators whose work they have.
+  /// Called before those end.
+  virtual void forgetGraphs() {}
   /// What the user should know about how programs run; empty: nothing.
   virtual std::string notice() const { return ""; }
 };

@@ -88,6 +88,9 @@ public:
   /// an error that names this rank and `reason`. Safe from any thread and signal-safe enough to be called from a
   /// handler's helper thread.
   virtual void abort(const std::string &reason) = 0;
+  /// This rank has failed, and uses its communicators no more. Gives up work of theirs that is still under way and waits
+  /// for other ranks. Tells nobody.
+  virtual void abandon(const std::string &reason) {}
   /// Which rank aborted the world and why, as far as this rank knows; empty if none did. Never waits.
   virtual std::string aborted() { return ""; }
 };

@@ -100,8 +100,8 @@ Status Device::copy(int stream, void *to, const void *from, size_t bytes) {
 }
 
 Status Device::finish() {
-  TESSERA_RETURN_IF_ERROR(finish(TESSERA_COMPUTE_STREAM));
-  return finish(TESSERA_COMM_STREAM);
+  const Status kernels = finish(TESSERA_COMPUTE_STREAM), collectives = finish(TESSERA_COMM_STREAM);
+  return kernels ? collectives : kernels;
 }
 
 Status Device::finish(int stream) {
@@ -109,12 +109,13 @@ Status Device::finish(int stream) {
     return check([&](TesseraMessage *m) { return api().synchronize(device_, stream, m); });
   using Clock = std::chrono::steady_clock;
   Clock::time_point asked = Clock::now();
+  Status watched;
   for (long polls = 0;; ++polls) {
     TesseraMessage message;
     message.text[0] = '\0';
     int32_t code = api().query(device_, stream, &message);
-    if (code == TESSERA_OK)
-      return Status();
+    if (code == TESSERA_OK || (code != TESSERA_NOT_READY && !watched))
+      return watched;
     if (code != TESSERA_NOT_READY)
       return Status::error(message.text);
     // A step takes milliseconds: poll closely at first, then leave the core to others.
@@ -123,7 +124,8 @@ Status Device::finish(int stream) {
     else
       std::this_thread::yield();
     if (Clock::now() - asked > std::chrono::milliseconds(50)) {
-      TESSERA_RETURN_IF_ERROR(watch_());
+      if (const Status now = watch_(); watched)
+        watched = now;
       asked = Clock::now();
     }
   }

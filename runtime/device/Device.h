@@ -53,11 +53,14 @@ public:
 
   Status copy(int stream, void *to, const void *from, size_t bytes);
 
-  /// Waits for kernels and collectives. While it waits it calls `watch` now and then, and returns the error that
-  /// `watch` gives. Otherwise it would wait forever for a peer that failed.
+  /// Waits for kernels and collectives. While it waits it calls `watch` now and then. An error of `watch` is the result,
+  /// but only when the streams have come to rest: `watch` has given up what they wait for, and memory that they use is
+  /// freed next.
   Status finish();
   /// Waits in the same way for one stream.
   Status finish(int stream);
+  /// `watch` is called until the streams are at rest, also after it has given an error. Where they do not come to rest, it
+  /// must end the process: whatever frees memory of the device would wait for them.
   void watch(std::function<Status()> watch) { watch_ = std::move(watch); }
 
   /// The table's code and message as a Status. `call` takes the message.

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 5
+#define TESSERA_DEVICE_ABI 6
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -177,17 +177,21 @@ typedef struct TesseraDeviceApi {
 
   /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not
      wait; pollComm says TESSERA_NOT_READY while the communicator is being set up or an operation is being
-     enqueued, and TESSERA_FAILED once anything failed asynchronously. After a failure only abortComm is
-     allowed. */
+     enqueued, and TESSERA_FAILED once anything failed asynchronously.
+     revokeComm gives up all work of the communicator, on the device, too, and does not wait. It is for failures:
+     streams come to rest then, and only destroyComm is allowed. destroyComm waits for the other members, though not for
+     ever; after revokeComm it does not. Recorded graphs hold the communicators whose work they have, so they are
+     destroyed first. */
   int32_t (*uniqueId)(TesseraCommId *id, TesseraMessage *m);
   int32_t (*createComm)(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
                         TesseraMessage *m);
   int32_t (*pollComm)(TesseraComm *comm, TesseraMessage *m);
+  void (*revokeComm)(TesseraComm *comm);
   void (*destroyComm)(TesseraComm *comm);
-  void (*abortComm)(TesseraComm *comm);
   /* Collectives on registered memory need no copies inside the library. Either all members register what they
      pass, and use it at the same offsets, or none does. TESSERA_UNSUPPORTED: it cannot be registered.
-     Deregistered before it is released and the communicator is destroyed; abortComm forgets by itself. */
+     Deregistered before it is released and the communicator is destroyed. Of a revoked communicator nothing is
+     deregistered: it is destroyed before the memory is released. */
   int32_t (*registerMemory)(TesseraComm *comm, void *memory, size_t bytes, void **registration, TesseraMessage *m);
   void (*deregisterMemory)(TesseraComm *comm, void *registration);
   int32_t (*allReduce)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,

@@ -61,6 +61,11 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
   return executor;
 }
 
+Executor::~Executor() {
+  if (can_.programs)
+    can_.programs->forgetGraphs();
+}
+
 /// Whether the members of every group have the buffers of their collectives at equal offsets in their arenas. All ranks
 /// get the same answer.
 Result<bool> Executor::offsetsAgree() {

@@ -57,6 +57,8 @@ public:
   /// the backend's device; without one, collectives of a device go through host memory and `world`.
   static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend, World &world,
                                                   const LoadOptions &options, World *deviceWorld = nullptr);
+  /// Waits for the device. Recorded graphs go first, then communicators, then memory, as NCCL demands.
+  ~Executor();
 
   /// Uploads this rank's block of every parameter and state. A parameter must be in `weights`. A state that is not
   /// there takes its fill, or is an error with `strict`. `weights` may be null if the plan has no parameters.

@@ -183,30 +183,12 @@ void printProfile(Session &s) {
 
 } // namespace
 
-static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
-                        RunResult &result, RankLog &log) {
-  PlatformOptions where;
-  where.backend = options.backend;
-  where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
-  where.localRanks = options.localRanks == 0 ? world.size() : options.localRanks;
-  where.shareDevices = options.shareDevices;
-  Result<Platform> platform = Platform::open(where, world);
-  if (!platform)
-    return platform.status();
-  LoadOptions load;
-  load.threads = options.threads;
-  load.widen = options.widen;
-  load.device.tf32 = options.tf32;
-  load.device.graphs = options.graphs;
-  load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
-  Result<std::unique_ptr<Executor>> executor =
-      Executor::create(plan.ranks[size_t(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
-  if (!executor)
-    return executor.status();
-  Session session{plan, options, world, console, result, **executor, *platform, log};
+/// What follows when the executor is there.
+static Status runSession(Session &session) {
+  const RunOptions &options = session.options;
   std::optional<Monitor> monitor;
   if (options.stepTimeout > 0)
-    monitor.emplace(session.executor, world, log, options.stepTimeout);
+    monitor.emplace(session.executor, session.world, session.log, options.stepTimeout);
   std::optional<FolderLock> lock;
   if (session.leader() && !options.checkpointDir.empty()) { // taken before the folder is read
     Result<FolderLock> taken =
@@ -239,9 +221,36 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
     printProfile(session);
   if (const ProgramRunner *programs = session.executor.capabilities().programs; programs && session.leader())
     if (const std::string notice = programs->notice(); !notice.empty())
-      console.line("note: " + notice);
+      session.console.line("note: " + notice);
   // No rank leaves, and frees its memory, while another may still read from it.
   return session.executor.everyone().barrier();
+}
+
+static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+                        RunResult &result, RankLog &log) {
+  PlatformOptions where;
+  where.backend = options.backend;
+  where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
+  where.localRanks = options.localRanks == 0 ? world.size() : options.localRanks;
+  where.shareDevices = options.shareDevices;
+  Result<Platform> platform = Platform::open(where, world);
+  if (!platform)
+    return platform.status();
+  LoadOptions load;
+  load.threads = options.threads;
+  load.widen = options.widen;
+  load.device.tf32 = options.tf32;
+  load.device.graphs = options.graphs;
+  load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(plan.ranks[size_t(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
+  if (!executor)
+    return executor.status();
+  Session session{plan, options, world, console, result, **executor, *platform, log};
+  const Status status = runSession(session);
+  if (!status && platform->deviceWorld)
+    platform->deviceWorld->abandon(status.message());
+  return status;
 }
 
 Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,

@@ -328,6 +328,14 @@ def a_communicator_that_fails_ends_the_run_and_names_the_rank(c):
 
 
 @case
+def a_failure_behind_recorded_graphs_ends_the_run(c):
+    """NCCL gives a communicator back only when no graph holds its work, so the graphs must go first."""
+    for name, mesh, mode in (("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
+        _, error = c.device(c.compile(name, mesh, mode), "--steps", "8", code=1, TESSERA_EMULATOR_FAIL="replay:1")
+        expect(re.match(r"tessera-run: rank 1: .*network error", error) and error.count("\n") == 1, error)
+
+
+@case
 def a_recording_that_fails_is_told_and_harmless(c):
     plan = c.compile("one", "1", "data")
     said, _ = c.device(plan, "--steps", "4", TESSERA_EMULATOR_FAIL="graph")

@@ -188,7 +188,7 @@ struct TesseraComm {
   bool grouping = false;
   tessera::emulator::Messages messages;
   std::map<char *, size_t> registered;
-  std::shared_ptr<bool> failed = std::make_shared<bool>(false);
+  std::shared_ptr<EmulatedUse> use = std::make_shared<EmulatedUse>();
 };
 
 namespace tessera::emulator {
@@ -203,11 +203,15 @@ int64_t placeOf(TesseraComm *c, const void *memory) {
   return kUnregistered;
 }
 
+/// Whether a kernel of NCCL ends without having done its work.
+bool givenUp(const EmulatedUse &use, int device) { return use.revoked && toldToFail("stuck") != device; }
+
 int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
   part.inPlace = placeOf(c, part.in);
   part.outPlace = placeOf(c, part.out);
-  *c->failed = *c->failed || toldToFail("comm") == c->device->ordinal;
-  auto failed = c->failed;
+  auto use = c->use;
+  const int device = c->device->ordinal;
+  use->failed = use->failed || toldToFail("comm") == c->device->ordinal;
   auto shared = c->shared;
   auto next = c->next;
   const int me = c->me;
@@ -216,7 +220,11 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                  {TESSERA_COMM_STREAM,
                   [=](TesseraMessage *why) -> int32_t {
                     std::lock_guard lock(mutex);
-                    if (shared->aborted || *failed)
+                    if (givenUp(*use, device)) {
+                      mine->second = false;
+                      return TESSERA_OK;
+                    }
+                    if (shared->aborted || use->failed)
                       return TESSERA_NOT_READY; // hangs, as a device does
                     if (!mine->second)
                       *mine = {(*next)++, true};
@@ -232,13 +240,18 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                       return TESSERA_NOT_READY;
                     mine->second = false; // a replay posts anew
                     return op->error.empty() ? TESSERA_OK : fail(why, op->error);
-                  }},
+                  },
+                  nullptr,
+                  nullptr,
+                  0,
+                  use},
                  m);
 }
 
 int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
-  *c->failed = *c->failed || toldToFail("comm") == c->device->ordinal;
-  auto failed = c->failed;
+  auto use = c->use;
+  const int device = c->device->ordinal;
+  use->failed = use->failed || toldToFail("comm") == c->device->ordinal;
   auto shared = c->shared;
   const int me = c->me;
   auto ends = std::make_shared<std::vector<std::shared_ptr<End>>>(); // empty: not posted
@@ -246,7 +259,11 @@ int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
                  {TESSERA_COMM_STREAM,
                   [=](TesseraMessage *why) -> int32_t {
                     std::lock_guard lock(mutex);
-                    if (shared->aborted || *failed)
+                    if (givenUp(*use, device)) {
+                      ends->clear();
+                      return TESSERA_OK;
+                    }
+                    if (shared->aborted || use->failed)
                       return TESSERA_NOT_READY; // hangs, as a device does
                     if (ends->empty()) {
                       auto put = [&](const Message &message, Wire &wire, std::deque<std::shared_ptr<End>> &side) {
@@ -271,7 +288,11 @@ int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
                       error = error.empty() ? end->error : error;
                     ends->clear(); // a replay posts anew
                     return error.empty() ? TESSERA_OK : fail(why, error);
-                  }},
+                  },
+                  nullptr,
+                  nullptr,
+                  0,
+                  use},
                  m);
 }
 
@@ -302,30 +323,35 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
 
 int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
   std::lock_guard lock(mutex);
-  if (*c->failed)
+  if (c->use->failed)
     return fail(m, "NCCL: a collective failed: remote process exited or there was a network error");
   if (c->shared->aborted)
     return fail(m, "a member of the group has left");
   return int(c->shared->joined.size()) == c->shared->members ? TESSERA_OK : TESSERA_NOT_READY;
 }
 
+/// As in NCCL, which waits until no graph holds work of the communicator any more. Nobody could destroy them meanwhile.
+void releaseFromGraphs(TesseraComm *c) {
+  if (c->use->graphs == 0)
+    return;
+  std::fprintf(stderr, "emulator: a communicator is given back that a recorded graph holds: NCCL would wait for ever\n");
+  std::abort();
+}
+
+void revokeComm(TesseraComm *c) {
+  std::lock_guard lock(mutex);
+  c->shared->aborted = c->use->revoked = true;
+}
+
 void destroyComm(TesseraComm *c) {
-  if (!c->registered.empty()) {
+  releaseFromGraphs(c);
+  if (!c->registered.empty() && !c->use->revoked) {
     std::fprintf(stderr, "emulator: a communicator is destroyed that has memory registered\n");
     std::abort();
   }
-  delete c;
-}
-
-void abortComm(TesseraComm *c) {
-  {
-    std::lock_guard lock(mutex);
-    c->shared->aborted = true;
-  }
-  for (auto &queue : c->device->queue)
-    queue.clear();
   for (auto &[memory, bytes] : c->registered)
-    c->device->registered.erase(memory);
+    if (--c->device->registered[memory] == 0)
+      c->device->registered.erase(memory);
   delete c;
 }
 
@@ -389,8 +415,8 @@ void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;
   api.createComm = createComm;
   api.pollComm = pollComm;
+  api.revokeComm = revokeComm;
   api.destroyComm = destroyComm;
-  api.abortComm = abortComm;
   api.registerMemory = registerMemory;
   api.deregisterMemory = deregisterMemory;
   api.allReduce = allReduce;

@@ -254,11 +254,17 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
     if (!joined)
       return fail(m, "a stream was not joined when the recording ended");
   }
+  for (const EmulatedWork &w : made->work)
+    if (w.use && made->uses.insert(w.use).second)
+      ++w.use->graphs;
   *graph = made.release();
   return TESSERA_OK;
 }
 
 int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
+  if (toldToFail("replay") == d->ordinal)
+    for (const std::shared_ptr<EmulatedUse> &use : graph->uses)
+      use->failed = true;
   // The graph is one piece of work on the compute stream, with queues and events of its own.
   struct Replay {
     std::vector<EmulatedWork> queue[TESSERA_STREAMS];
@@ -281,7 +287,11 @@ int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
       d, {TESSERA_COMPUTE_STREAM, [replay](TesseraMessage *why) { return drain(replay->queue, order(), why); }}, m);
 }
 
-void destroyGraph(TesseraDevice *, TesseraGraph *graph) { delete graph; }
+void destroyGraph(TesseraDevice *, TesseraGraph *graph) {
+  for (const std::shared_ptr<EmulatedUse> &use : graph->uses)
+    --use->graphs;
+  delete graph;
+}
 
 } // namespace
 } // namespace tessera::emulator

@@ -7,7 +7,9 @@
 // runs as far ahead as its waits allow, with TESSERA_EMULATOR_ORDER=comm or copy one of the others.
 //
 // It emulates four devices per process. Collectives meet in the process: ranks are threads. Registered memory obeys
-// NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end.
+// NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end. A communicator
+// may be destroyed only when no recorded graph has its work any more: NCCL would wait for ever, the emulator ends the
+// process.
 //
 // TESSERA_EMULATOR_FAIL=WHAT[:NUMBER] makes it fail as a machine may:
 //   no-driver, old-driver, no-device   counting the devices says so
@@ -15,6 +17,8 @@
 //   memory:N                           a device has N MiB
 //   register:N                         device N registers no memory
 //   comm:N                             communicators of device N fail once they have taken in a collective
+//   replay:N                           communicators of device N fail once a graph has been replayed
+//   stuck:N                            the work of revoked communicators of device N never ends
 //   graph, timers                      recording a graph fails; recording one with timers in it does
 //   slow:N                             device N takes two milliseconds more for every kernel
 //
@@ -30,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,16 +44,24 @@ struct TesseraEvent {
   std::chrono::steady_clock::time_point reached = {};
 };
 
+/// What a communicator and the graphs with its work know of each other.
+struct EmulatedUse {
+  int graphs = 0; // that hold its work
+  bool failed = false, revoked = false;
+};
+
 /// One piece of work on a stream. `run` is null for events. It answers TESSERA_NOT_READY to be asked again.
 struct EmulatedWork {
   int stream = 0;
   std::function<int32_t(TesseraMessage *)> run;
   TesseraEvent *record = nullptr, *wait = nullptr;
   int64_t version = 0;
+  std::shared_ptr<EmulatedUse> use = {}; // of a communicator, whose work this is
 };
 
 struct TesseraGraph {
   std::vector<EmulatedWork> work;
+  std::set<std::shared_ptr<EmulatedUse>> uses; // of the communicators whose work it holds
 };
 
 struct TesseraDevice {

@@ -72,7 +72,11 @@ public:
                    std::unique_ptr<Communicator> channel)
       : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)), channel_(std::move(channel)),
         me_(channel_->rank()) {}
-  ~NcclCommunicator() override { deregister(); }
+  ~NcclCommunicator() override {
+    deregister();
+    if (!groups_->failure.empty())
+      groups_->release(); // while the memory that is registered is there
+  }
 
   int rank() const override { return me_; }
   int size() const override { return int(ranks_.size()); }
@@ -190,7 +194,7 @@ private:
 
   void deregister() {
     if (registrations_.empty() || !groups_->failure.empty())
-      return;                                          // aborting a group has dropped its registrations
+      return;                                          // revoked communicators drop them when they are destroyed
     const Status finished = groups_->device->finish(); // no work may use them any more
     for (const auto &[memory, registration] : registrations_)
       if (groups_->failure.empty()) {

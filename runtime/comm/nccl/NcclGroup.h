@@ -9,6 +9,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,18 +24,24 @@ struct NcclGroups {
   NcclGroups(const NcclGroups &) = delete;
   NcclGroups &operator=(const NcclGroups &) = delete;
 
-  /// Asks all communicators and the host's world for errors. After a failure all communicators are aborted and every
-  /// call returns `failure`.
+  /// Asks all communicators and the host's world for errors. After a failure all communicators are revoked and every
+  /// call returns `failure`. If the device does not come to rest then, ends the process.
   Status check();
   /// Waits until `comm` has accepted its last operation. More than `seconds` without progress are a failure.
   Status settle(TesseraComm *comm, double seconds, const std::string &what);
   Status fail(const std::string &why);
+  /// Gives up all work of all communicators: `why` is the failure. They are destroyed later (release), since recorded
+  /// graphs hold them.
+  void revoke(const std::string &why);
+  /// Destroys the communicators. No graph has their work any more.
+  void release();
 
   World &host;
   std::shared_ptr<Device> device;
   std::map<std::vector<int>, TesseraComm *> comms; // by ranks
   std::set<std::pair<TesseraComm *, void *>> registered;
   std::string failure;
+  std::chrono::steady_clock::time_point failed; // when
 };
 
 /// `channel` is a communicator of the same group on the host.

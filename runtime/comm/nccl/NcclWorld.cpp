@@ -1,10 +1,12 @@
 #include "runtime/comm/nccl/NcclWorld.h"
 #include "runtime/comm/nccl/NcclGroup.h"
+#include "runtime/support/Printable.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <unistd.h>
 
 namespace tessera::rt {
 namespace {
@@ -13,12 +15,36 @@ using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+/// How long a device may take to come to rest once its communicators are revoked.
+constexpr double kRestSeconds = 10;
+
+/// For a device that does not come to rest. To free its memory or its graphs would wait for it for ever.
+[[noreturn]] void endProcess(NcclGroups &groups) {
+  groups.host.abort(groups.failure);
+  printError("[rank " + std::to_string(groups.host.rank()) + "] " + groups.failure +
+             "; its device does not come to rest, so the process ends");
+  _exit(1);
+}
+
 } // namespace
 
 NcclGroups::~NcclGroups() {
   device->watch(nullptr);
+  release();
+}
+
+void NcclGroups::release() {
   for (auto &[ranks, comm] : comms)
     device->api().destroyComm(comm);
+  comms.clear();
+}
+
+void NcclGroups::revoke(const std::string &why) {
+  failure = why;
+  failed = Clock::now();
+  for (auto &[ranks, comm] : comms)
+    device->api().revokeComm(comm);
+  registered.clear();
 }
 
 Status NcclGroups::fail(const std::string &why) {
@@ -28,17 +54,16 @@ Status NcclGroups::fail(const std::string &why) {
   std::string who = host.aborted();
   for (Clock::time_point begin = Clock::now(); who.empty() && secondsSince(begin) < 2; who = host.aborted())
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  failure = who.empty() ? why : who;
-  for (auto &[ranks, comm] : comms)
-    device->api().abortComm(comm);
-  comms.clear();
-  registered.clear();
+  revoke(who.empty() ? why : who);
   return Status::error(failure);
 }
 
 Status NcclGroups::check() {
-  if (!failure.empty())
+  if (!failure.empty()) {
+    if (secondsSince(failed) > kRestSeconds)
+      endProcess(*this);
     return Status::error(failure);
+  }
   if (std::string who = host.aborted(); !who.empty())
     return fail(who);
   for (auto &[ranks, comm] : comms) {
@@ -85,10 +110,16 @@ public:
   int size() const override { return groups_->host.size(); }
   void abort(const std::string &reason) override { groups_->host.abort(reason); }
   std::string aborted() override { return groups_->host.aborted(); }
+  void abandon(const std::string &reason) override {
+    if (groups_->failure.empty())
+      groups_->revoke(reason);
+  }
 
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
     // This is called even for shared groups, since all ranks of the world make groups together. It
     // checks that they agree.
+    if (!groups_->failure.empty())
+      return Status::error(groups_->failure);
     Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks);
     if (!channel)
       return channel.status();

@@ -16,8 +16,10 @@
 // offsets. The caller ensures equal offsets. If one member cannot register, none does.
 //
 // Failures. While a rank waits for its device (Device::finish), it asks every communicator for errors, and the
-// launcher's world whether a rank aborted. If so, all communicators are aborted, and the error names the rank that
-// failed. NCCL's own variables (NCCL_DEBUG, ...) keep working.
+// launcher's world whether a rank aborted. If so, all communicators are revoked: their work is given up, and the device
+// comes to rest. The error names the rank that failed. Recorded graphs hold the communicators whose work they have.
+// Therefore communicators are destroyed only after the graphs: at the latest by the world, which outlives all graphs. A
+// device that has not come to rest after 10 s ends its process. NCCL's own variables (NCCL_DEBUG, ...) keep working.
 //
 // The order in which NCCL adds is its own: results are the same from run to run and on all ranks, but not
 // those of a sum in group order.

@@ -4,16 +4,26 @@
 
 #include <nccl.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <system_error>
+#include <thread>
 
 struct TesseraComm {
   ncclComm_t comm = nullptr;
   TesseraDevice *device = nullptr;
+  bool revoked = false;
+  std::thread abort; // of a revoked communicator
+  std::atomic<bool> aborted = false;
 };
 
 namespace tessera::device {
 namespace {
+
+/// How long destroyComm waits for NCCL. What has not ended then ends with the process.
+constexpr std::chrono::seconds kPatience(10);
 
 static_assert(sizeof(ncclUniqueId) == sizeof(TesseraCommId));
 
@@ -111,23 +121,53 @@ int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
   return answer(c, state, "a collective", m);
 }
 
-void destroyComm(TesseraComm *c) {
-  streamOf(c);
-  // A non-blocking communicator must be finalized before it is destroyed; destroying waits for that.
-  ncclResult_t state = ncclCommFinalize(c->comm);
-  while (state == ncclInProgress)
-    if (ncclCommGetAsyncError(c->comm, &state) != ncclSuccess)
-      break;
-  if (state == ncclSuccess)
-    ncclCommDestroy(c->comm);
-  else
-    ncclCommAbort(c->comm);
-  delete c;
+/// Whether `done` says so within kPatience.
+template <typename F> bool comes(F &&done) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!done()) {
+    if (std::chrono::steady_clock::now() - begin > kPatience)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
-void abortComm(TesseraComm *c) {
+/// ncclCommAbort first sets the flag that ends NCCL's kernels, and then waits until no recorded graph has work of the
+/// communicator, also where the communicator is non-blocking. So a thread of its own waits there. ncclCommRevoke is no
+/// help: it takes the flag back when it is done, and the next of NCCL's kernels in a graph that is under way would wait
+/// for its peers again.
+void revokeComm(TesseraComm *c) {
+  c->revoked = true;
+  try {
+    c->abort = std::thread([c] {
+      streamOf(c);
+      ncclCommAbort(c->comm);
+      c->aborted = true;
+    });
+  } catch (const std::system_error &) { // no more threads: destroyComm aborts
+  }
+}
+
+void destroyComm(TesseraComm *c) {
   streamOf(c);
-  ncclCommAbort(c->comm);
+  if (c->abort.joinable()) {
+    if (!comes([&] { return c->aborted.load(); })) {
+      c->abort.detach();
+      return; // the thread uses it
+    }
+    c->abort.join();
+  } else {
+    // A non-blocking communicator must be finalized before it is destroyed. That waits for the other members on this
+    // machine.
+    ncclResult_t state = c->revoked ? ncclRemoteError : ncclCommFinalize(c->comm);
+    comes([&] {
+      return state != ncclInProgress || ncclCommGetAsyncError(c->comm, &state) != ncclSuccess || state != ncclInProgress;
+    });
+    if (state == ncclSuccess)
+      ncclCommDestroy(c->comm);
+    else
+      ncclCommAbort(c->comm);
+  }
   delete c;
 }
 
@@ -213,8 +253,8 @@ void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;
   api.createComm = createComm;
   api.pollComm = pollComm;
+  api.revokeComm = revokeComm;
   api.destroyComm = destroyComm;
-  api.abortComm = abortComm;
   api.registerMemory = registerMemory;
   api.deregisterMemory = deregisterMemory;
   api.allReduce = allReduce;

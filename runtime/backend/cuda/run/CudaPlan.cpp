@@ -30,12 +30,8 @@ template <typename F> void CudaPlan::forEachKernel(F &&f) {
 CudaPlan::~CudaPlan() {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
-  static_cast<void>(device_->finish()); // no work may use what is freed now
+  forgetGraphs(); // no work may use what is freed now
   for (ProgramState &state : programs_) {
-    for (const std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
-      for (TesseraGraph *graph : *graphs)
-        if (graph)
-          api.destroyGraph(d, graph);
     for (const auto *kind : {&state.events, &state.timers})
       for (const std::vector<TesseraEvent *> &events : *kind)
         for (TesseraEvent *event : events)

@@ -66,6 +66,7 @@ private:
       : ResolvedPlan(plan, "cuda"), device_(std::move(device)) {}
 
   Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  void forgetGraphs() override;
   std::string notice() const override { return notice_; }
   Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
   std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) override;

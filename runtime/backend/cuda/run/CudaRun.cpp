@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -312,6 +313,15 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
   }
   ++state.runs;
   return endProgram(program);
+}
+
+void CudaPlan::forgetGraphs() {
+  static_cast<void>(device_->finish()); // an error was reported to whoever ran the work
+  for (ProgramState &state : programs_)
+    for (std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
+      for (TesseraGraph *&graph : *graphs)
+        if (graph)
+          device_->api().destroyGraph(device_->handle(), std::exchange(graph, nullptr));
 }
 
 /// Only parameters and states are watched: other memory has been reused when the program ends.
