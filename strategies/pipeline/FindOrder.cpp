@@ -2,7 +2,7 @@
 
 #include "strategies/pipeline/Greedy.h"
 #include "strategies/pipeline/NamedOrders.h"
-#include "strategies/time/Bound.h"
+#include "strategies/pipeline/OrderBound.h"
 
 #include <algorithm>
 #include <optional>
@@ -29,7 +29,7 @@ public:
   OrderSearch(const Pipeline &pipeline, Goal goal) : pipeline_(pipeline), goal_(goal) {}
 
   FoundOrder run() {
-    best_.lowerBound = goal_ == Goal::Makespan ? lowerBound(pipelineTasks(pipeline_)) : mostWork(pipeline_);
+    best_.lowerBound = goal_ == Goal::Makespan ? makespanBound(pipeline_) : spanBound(pipeline_);
     for (NamedOrder &named : namedOrders(pipeline_))
       keep(std::move(named.order));
     const bool several = int(pipeline_.stages.size()) > pipeline_.devices;

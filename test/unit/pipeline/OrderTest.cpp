@@ -1,6 +1,7 @@
 // Orders that are searched: kept to every rule, never worse than those with names, and as good as what was published.
 #include "strategies/pipeline/FindOrder.h"
 #include "strategies/pipeline/NamedOrders.h"
+#include "strategies/pipeline/OrderBound.h"
 #include "strategies/time/Simulate.h"
 
 #include <catch2/catch.hpp>
@@ -89,6 +90,22 @@ TEST_CASE("in the memory of zb-1p and zb-2p nothing more is idle than was publis
   }
 }
 
+TEST_CASE("the bound counts the way to the last stage and back") {
+  for (int p : {1, 2, 4, 7})
+    for (int m : {p, p + 3, 4 * p}) {
+      INFO(p << " stages, " << m << " micro-batches");
+      Pipeline pipeline =
+          evenPipeline({.devices = p, .microBatches = m, .forward = 5, .input = 5, .weight = 5, .held = 2});
+      pipeline.limits.assign(size_t(p), 2 * p);
+      CHECK(spanBound(pipeline) == 15 * m + 5 * (p - 1));
+      CHECK(runInOrder(pipeline, zeroBubble1(pipeline)).longestSpan == spanBound(pipeline));
+      pipeline.limits.assign(size_t(p), 2);
+      CHECK(spanBound(pipeline) == 15 * m + 10 * (p - 1));
+      pipeline.limits.assign(size_t(p), -1);
+      CHECK(spanBound(pipeline) == 15 * m + std::max(0, 10 * p - 5 - 5 * m));
+    }
+}
+
 TEST_CASE("uneven pipelines: no worse than any order with a name") {
   std::mt19937 random(5);
   auto upTo = [&](int most) { return int64_t(random() % unsigned(most)); };
@@ -129,7 +146,9 @@ TEST_CASE("uneven pipelines: no worse than any order with a name") {
     const FoundOrder found = findOrder(pipeline, Goal::Makespan);
     if (chunks == 1)
       REQUIRE(!found.order.empty());
-    if (!found.order.empty())
+    if (!found.order.empty()) {
       check(pipeline, found);
+      CHECK(found.lowerBound <= found.run.makespan);
+    }
   }
 }
