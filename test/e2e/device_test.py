@@ -336,6 +336,13 @@ def a_failure_behind_recorded_graphs_ends_the_run(c):
 
 
 @case
+def a_device_that_does_not_come_to_rest_ends_with_its_process(c):
+    """Whatever frees its memory would wait for it for ever."""
+    _, error = c.device(c.compile("two", "data=2", "data"), "--steps", "8", code=1, TESSERA_EMULATOR_FAIL="stuck:1")
+    expect(re.fullmatch(r"\[rank 1\] .*network error.*; its device does not come to rest, so the process ends\n", error), error)
+
+
+@case
 def a_recording_that_fails_is_told_and_harmless(c):
     plan = c.compile("one", "1", "data")
     said, _ = c.device(plan, "--steps", "4", TESSERA_EMULATOR_FAIL="graph")

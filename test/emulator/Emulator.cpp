@@ -262,7 +262,7 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
 }
 
 int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
-  if (toldToFail("replay") == d->ordinal)
+  if (toldToFail("replay") == d->ordinal || toldToFail("stuck") == d->ordinal)
     for (const std::shared_ptr<EmulatedUse> &use : graph->uses)
       use->failed = true;
   // The graph is one piece of work on the compute stream, with queues and events of its own.

@@ -8,8 +8,9 @@
 //
 // It emulates four devices per process. Collectives meet in the process: ranks are threads. Registered memory obeys
 // NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end. A communicator
-// may be destroyed only when no recorded graph has its work any more: NCCL would wait for ever, the emulator ends the
-// process.
+// may be destroyed only when no recorded graph has its work any more, and no thread may end with a group of messages
+// open: NCCL would wait for ever, the emulator ends the process. Either all members replay a collective from a graph, from
+// the same one by count, or none does.
 //
 // TESSERA_EMULATOR_FAIL=WHAT[:NUMBER] makes it fail as a machine may:
 //   no-driver, old-driver, no-device   counting the devices says so
@@ -18,8 +19,9 @@
 //   register:N                         device N registers no memory
 //   comm:N                             communicators of device N fail once they have taken in a collective
 //   replay:N                           communicators of device N fail once a graph has been replayed
-//   stuck:N                            the work of revoked communicators of device N never ends
-//   graph, timers                      recording a graph fails; recording one with timers in it does
+//   stuck:N                            the same, and their work does not end when they are revoked
+//   send:N                             device N refuses to send
+//   graph:N, timers:N                  device N cannot record a graph; not one with timers in it
 //   slow:N                             device N takes two milliseconds more for every kernel
 //
 //===------------------------------------------------------------------------------------------===//
