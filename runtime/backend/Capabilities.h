@@ -29,6 +29,8 @@ namespace tessera::rt {
 struct CollectiveRunner {
   std::function<Status(StepInTime at)> run;
   bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
+  /// Whether all ranks say `mine`. All ranks call it at the same places. Null: there is no other rank.
+  std::function<Result<bool>(bool mine)> agree = nullptr;
 };
 
 /// Runs the steps of a program as a whole, with streams and recorded graphs, instead of launch() one after the other.

@@ -265,6 +265,12 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
   collectives.run = [&](StepInTime at) { return runCollective(program, at); };
   collectives.onHost = deviceGroups_.empty();
+  if (!deviceGroups_.empty())
+    collectives.agree = [&](bool mine) -> Result<bool> {
+      int64_t all = mine;
+      TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&all, &all, 1, plan::I64, plan::MIN));
+      return all != 0;
+    };
   const double before = collectiveSeconds(program);
   const Clock::time_point begin = Clock::now();
   Status status = can_.programs->runProgram(uint32_t(program), collectives);

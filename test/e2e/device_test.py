@@ -351,6 +351,19 @@ def a_recording_that_fails_is_told_and_harmless(c):
 
 
 @case
+def all_ranks_use_graphs_or_none(c):
+    """NCCL demands it. The emulator refuses a collective that some members replay and others do not."""
+    for name, mesh, mode in (("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
+        plan = c.compile(name, mesh, mode)
+        losses = c.losses(plan)
+        for rank, why in ((0, "recording a graph failed, as it was told to"), (1, "on another rank")):
+            said, _ = c.device(plan, "--steps", "4", TESSERA_EMULATOR_FAIL=f"graph:{rank}")
+            expect(f"note: steps are launched one by one, since recording a graph failed: {why}" in said, said)
+            expect(c.losses(plan, TESSERA_EMULATOR_FAIL=f"graph:{rank}") == losses, "other losses")
+            expect(c.losses(plan, steps=12, TESSERA_EMULATOR_FAIL=f"timers:{rank}")[:5] == losses, "other losses")
+
+
+@case
 def a_slow_device_is_named(c):
     """The slow device's kernels take longer, and the other device waits in collectives: in recorded graphs, and step by step."""
     plan = c.network(lambda net, x: net.linear(net.linear(x, "first", 4, 8), "second", 8, 4), "--mesh", "data=2", "--mode", "data")

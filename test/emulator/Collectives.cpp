@@ -18,12 +18,14 @@ namespace {
 enum class Kind { AllReduce, AllGather, ReduceScatter, Broadcast };
 
 constexpr int64_t kUnregistered = -1;
+constexpr const char *kUneven = "members of a group do not record alike";
 
 struct Message {
   void *data;
   size_t bytes;
   int peer;
-  int64_t place; // in registered memory
+  int64_t place;   // in registered memory
+  int64_t capture; // Part
 };
 /// The sends and receives of one member between groupStart and groupEnd. As NCCL has it, only those take part who send
 /// or receive something.
@@ -47,6 +49,7 @@ struct Part {
   size_t count = 0;
   int dtype = 0, reduction = 0, root = 0;
   int64_t inPlace = kUnregistered, outPlace = kUnregistered;
+  int64_t capture = 0; // the how manieth recording of the communicator's work it is from; 0: none
 };
 struct Operation {
   std::map<int, Part> parts;
@@ -133,6 +136,8 @@ void deliver(Wire &wire) {
       from.error = "a receive has no send of its size";
     else if ((from.message.place == kUnregistered) != (to.message.place == kUnregistered))
       from.error = "members of a group do not use registered memory alike";
+    else if (from.message.capture != to.message.capture)
+      from.error = kUneven;
     else
       std::memcpy(to.message.data, from.message.data, to.message.bytes);
     to.error = from.error;
@@ -146,6 +151,9 @@ std::string perform(Operation &op, int members) {
   const Part &first = op.parts.at(0);
   if (!registeredAlike(op))
     return "members of a group do not use registered memory alike";
+  for (const auto &[member, part] : op.parts)
+    if (part.capture != first.capture)
+      return kUneven;
   for (auto &[member, part] : op.parts)
     if (part.kind != first.kind || part.count != first.count || part.dtype != first.dtype ||
         part.reduction != first.reduction || part.root != first.root)
@@ -186,6 +194,7 @@ struct TesseraComm {
   // An operation gets its number when it runs, since a recorded graph runs the same work many times.
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
+  int64_t captures = 0, lastCapture = 0; // recordings with its work; the device's number of the last
   tessera::emulator::Messages messages;
   std::map<char *, size_t> registered;
   std::shared_ptr<EmulatedUse> use = std::make_shared<EmulatedUse>();
@@ -206,7 +215,19 @@ int64_t placeOf(TesseraComm *c, const void *memory) {
 /// Whether a kernel of NCCL ends without having done its work.
 bool givenUp(const EmulatedUse &use, int device) { return use.revoked && toldToFail("stuck") != device; }
 
+/// The number of the recording that work belongs to which is asked for now.
+int64_t captureOf(TesseraComm *c) {
+  if (!c->device->capturing)
+    return 0;
+  if (c->lastCapture != c->device->captures) {
+    c->lastCapture = c->device->captures;
+    ++c->captures;
+  }
+  return c->captures;
+}
+
 int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
+  part.capture = captureOf(c);
   part.inPlace = placeOf(c, part.in);
   part.outPlace = placeOf(c, part.out);
   auto use = c->use;
@@ -399,13 +420,15 @@ int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
 int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)
     return fail(m, "a send outside a group");
-  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer, placeOf(c, from)});
+  if (toldToFail("send") == c->device->ordinal)
+    return fail(m, "NCCL: send failed, as it was told to");
+  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer, placeOf(c, from), captureOf(c)});
   return TESSERA_OK;
 }
 int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)
     return fail(m, "a receive outside a group");
-  c->messages.receives.push_back({to, bytes, peer, placeOf(c, to)});
+  c->messages.receives.push_back({to, bytes, peer, placeOf(c, to), captureOf(c)});
   return TESSERA_OK;
 }
 

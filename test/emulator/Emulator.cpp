@@ -212,7 +212,7 @@ int32_t elapsed(TesseraDevice *, TesseraEvent *from, TesseraEvent *to, double *s
 }
 
 int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
-  if (event->timer && d->capturing && toldToFail("timers"))
+  if (event->timer && d->capturing && toldToFail("timers") == d->ordinal)
     return fail(m, "recording a timer failed, as it was told to");
   return enqueue(d, {stream, nullptr, event, nullptr, ++event->recorded}, m);
 }
@@ -226,9 +226,10 @@ int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessa
 int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
   if (d->capturing)
     return fail(m, "a graph is being recorded already");
-  if (toldToFail("graph"))
+  if (toldToFail("graph") == d->ordinal)
     return fail(m, "recording a graph failed, as it was told to");
   d->capturing = new TesseraGraph;
+  ++d->captures;
   d->commForked = false;
   return TESSERA_OK;
 }

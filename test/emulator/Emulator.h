@@ -70,6 +70,7 @@ struct TesseraDevice {
   int ordinal = 0;
   std::vector<EmulatedWork> queue[TESSERA_STREAMS]; // in order
   TesseraGraph *capturing = nullptr;
+  int64_t captures = 0;    // recordings that have begun
   bool commForked = false; // while capturing: the second stream follows an event of the first
   std::map<void *, size_t> memory;
   std::map<void *, int> registered; // how often, by where it begins

@@ -59,6 +59,7 @@ private:
     std::vector<TesseraGraph *> timedGraphs;
     bool measures = false, measured = false; // measures: runs should be measured; measured: the last one was
     bool scheduled = false, onHost = false;
+    bool recorded = false, timedRecorded = false; // by all ranks, or by none: it was tried
     int64_t runs = 0;
   };
 
@@ -91,7 +92,8 @@ private:
   Status enqueue(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives,
                  bool timed);
   Status record(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives, bool timed);
-  void recordMissing(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives);
+  Status recordAll(ProgramState &state, uint32_t program, const CollectiveRunner &collectives, bool timed);
+  void forget(std::vector<TesseraGraph *> &graphs);
   template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
 
   std::shared_ptr<Device> device_;

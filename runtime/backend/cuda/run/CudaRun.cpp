@@ -271,20 +271,35 @@ Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program, con
   return status;
 }
 
-/// Records the graphs that a segment still lacks. Without them the program runs correctly, but slower or unmeasured.
-/// The caller's notice() says so.
-void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program, const CollectiveRunner &collectives) {
-  if (graphs_ && !state.graphs[index])
-    if (Status status = record(state, index, program, collectives, false); !status) {
-      graphs_ = false;
-      notice_ = "steps are launched one by one, since recording a graph failed: " + status.message();
-    }
-  if (graphs_ && state.measures && !state.timers[index].empty() && !state.timedGraphs[index])
-    if (Status status = record(state, index, program, collectives, true); !status) {
-      state.measures = false;
-      notice_ =
-          "it is not measured which rank is slow, since recording a graph with timers failed: " + status.message();
-    }
+/// Records a graph of every segment. If one rank cannot, none uses its graphs, because NCCL demands that all members of
+/// a group record a collective or none. Without graphs the program runs correctly, but slower or unmeasured. The
+/// caller's notice() says so.
+Status CudaPlan::recordAll(ProgramState &state, uint32_t program, const CollectiveRunner &collectives, bool timed) {
+  std::vector<TesseraGraph *> &graphs = timed ? state.timedGraphs : state.graphs;
+  Status mine;
+  for (size_t i = 0; i < state.segments.size() && mine; ++i)
+    if (!state.segments[i].onHost && !(timed && state.timers[i].empty()))
+      mine = record(state, i, program, collectives, timed);
+  bool all = mine.ok();
+  if (collectives.agree) {
+    Result<bool> agreed = collectives.agree(all);
+    if (!agreed)
+      return agreed.status();
+    all = *agreed;
+  }
+  (timed ? state.timedRecorded : state.recorded) = true;
+  if (all)
+    return Status();
+  forget(graphs);
+  const std::string why = mine ? "on another rank" : mine.message();
+  if (timed) {
+    state.measures = false;
+    notice_ = "it is not measured which rank is slow, since recording a graph with timers failed: " + why;
+  } else {
+    graphs_ = false;
+    notice_ = "steps are launched one by one, since recording a graph failed: " + why;
+  }
+  return Status();
 }
 
 /// The first run is step by step: libraries and communicators allocate and connect at first use, which a
@@ -297,14 +312,17 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
     TESSERA_RETURN_IF_ERROR(schedule(state, program, collectives.onHost));
   // The first two runs and those that record are not measured, since the host has more to do in them.
   state.measured = state.measures && !state.onHost && state.runs % kMeasureEvery == 2;
+  // All ranks come here with the same answers, since they agree on what was recorded.
+  if (state.runs >= 1 && graphs_ && !state.recorded)
+    TESSERA_RETURN_IF_ERROR(recordAll(state, program, collectives, /*timed=*/false));
+  if (state.runs >= 1 && graphs_ && state.measures && !state.timedRecorded)
+    TESSERA_RETURN_IF_ERROR(recordAll(state, program, collectives, /*timed=*/true));
   for (size_t i = 0; i < state.segments.size(); ++i) {
     const Segment &segment = state.segments[i];
     if (segment.onHost) {
       TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].at));
       continue;
     }
-    if (state.runs >= 1)
-      recordMissing(state, i, program, collectives);
     const bool timed = state.measured && !state.timers[i].empty();
     TesseraGraph *graph = (timed ? state.timedGraphs : state.graphs)[i];
     TESSERA_RETURN_IF_ERROR(
@@ -317,11 +335,16 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
 
 void CudaPlan::forgetGraphs() {
   static_cast<void>(device_->finish()); // an error was reported to whoever ran the work
-  for (ProgramState &state : programs_)
-    for (std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
-      for (TesseraGraph *&graph : *graphs)
-        if (graph)
-          device_->api().destroyGraph(device_->handle(), std::exchange(graph, nullptr));
+  for (ProgramState &state : programs_) {
+    forget(state.graphs);
+    forget(state.timedGraphs);
+  }
+}
+
+void CudaPlan::forget(std::vector<TesseraGraph *> &graphs) {
+  for (TesseraGraph *&graph : graphs)
+    if (graph)
+      device_->api().destroyGraph(device_->handle(), std::exchange(graph, nullptr));
 }
 
 /// Only parameters and states are watched: other memory has been reused when the program ends.
