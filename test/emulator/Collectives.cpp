@@ -262,10 +262,7 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                     mine->second = false; // a replay posts anew
                     return op->error.empty() ? TESSERA_OK : fail(why, op->error);
                   },
-                  nullptr,
-                  nullptr,
-                  0,
-                  use},
+                  nullptr, nullptr, 0, use},
                  m);
 }
 
@@ -310,10 +307,7 @@ int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
                     ends->clear(); // a replay posts anew
                     return error.empty() ? TESSERA_OK : fail(why, error);
                   },
-                  nullptr,
-                  nullptr,
-                  0,
-                  use},
+                  nullptr, nullptr, 0, use},
                  m);
 }
 
@@ -355,7 +349,8 @@ int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
 void releaseFromGraphs(TesseraComm *c) {
   if (c->use->graphs == 0)
     return;
-  std::fprintf(stderr, "emulator: a communicator is given back that a recorded graph holds: NCCL would wait for ever\n");
+  std::fprintf(stderr,
+               "emulator: a communicator is given back that a recorded graph holds: NCCL would wait for ever\n");
   std::abort();
 }
 
@@ -408,12 +403,27 @@ int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32
   return post(c, {Kind::Broadcast, in, out, count, dtype, 0, root}, m);
 }
 
+/// Groups belong to threads: as long as one is open, NCCL only takes notes of what the thread asks for.
+struct OpenGroups {
+  int count = 0;
+  ~OpenGroups() {
+    if (count == 0)
+      return;
+    std::fprintf(stderr,
+                 "emulator: a thread ends with a group of messages open: NCCL does nothing of what it asked for\n");
+    std::abort();
+  }
+};
+thread_local OpenGroups openGroups;
+
 int32_t groupStart(TesseraComm *c, TesseraMessage *) {
+  ++openGroups.count;
   c->grouping = true;
   c->messages = {};
   return TESSERA_OK;
 }
 int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
+  --openGroups.count;
   c->grouping = false;
   return postMessages(c, std::move(c->messages), m);
 }

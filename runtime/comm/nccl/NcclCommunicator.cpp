@@ -296,13 +296,18 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   if (others)
     TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
       int32_t code = api().groupStart(comm_, m);
+      if (code != TESSERA_OK)
+        return code;
       for (const Piece &p : outgoing)
         if (code == TESSERA_OK && p.transfer->peer != me_)
           code = api().send(comm_, whereSent(p), size_t(p.bytes), p.transfer->peer, m);
       for (const Piece &p : incoming)
         if (code == TESSERA_OK && p.transfer->peer != me_)
           code = api().receive(comm_, whereReceived(p), size_t(p.bytes), p.transfer->peer, m);
-      return code == TESSERA_OK ? api().groupEnd(comm_, m) : code;
+      // A group that stays open would keep back everything that this thread asks of NCCL from now on.
+      TesseraMessage later;
+      const int32_t ended = api().groupEnd(comm_, code == TESSERA_OK ? m : &later);
+      return code == TESSERA_OK ? ended : code;
     }));
   for (const Piece &p : incoming)
     if (p.place >= 0)
