@@ -299,6 +299,9 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
 
 Status Executor::run(int program, const std::function<void()> &meanwhile) {
   const bool watched = measuring_ || observer_;
+  // Loading takes some ranks longer than others. NCCL connects at the first operation, and its time-outs begin there.
+  if (!deviceGroups_.empty() && times_[size_t(program)].runs == 0)
+    TESSERA_RETURN_IF_ERROR(everyone_->barrier());
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   StepTimes &times = times_[size_t(program)];

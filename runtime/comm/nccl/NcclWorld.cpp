@@ -138,6 +138,9 @@ public:
 private:
   Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks) {
     const int me = channel.rank();
+    // There is no time limit here, as loading takes some ranks much longer than others. The limit begins when all are
+    // here, and is for NCCL alone.
+    TESSERA_RETURN_IF_ERROR(channel.barrier());
     const TesseraDeviceApi &api = groups_->device->api();
     // The first member makes the id, and sends along whether that succeeded.
     struct {

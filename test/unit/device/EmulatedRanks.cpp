@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 using namespace tessera::rt;
 using Catch::Contains;
@@ -61,6 +62,7 @@ TEST_CASE("a rank that never joins a group is given up on") {
       if (!channel)
         return channel.status();
       char letter[512];
+      TESSERA_RETURN_IF_ERROR((*channel)->barrier());
       // Takes part in the letter with the id, and then stays away.
       TESSERA_RETURN_IF_ERROR((*channel)->broadcast(letter, letter, 384, plan::U8, 0));
       return (*channel)->barrier();
@@ -149,6 +151,43 @@ TEST_CASE("an exchange concerns only those who send or receive") {
         return Status::error("a wrong message");
     }
     return Status();
+  });
+  CHECK(status.message() == "");
+}
+
+TEST_CASE("a message that cannot be sent ends the exchange") {
+  setenv("TESSERA_EMULATOR_FAIL", "send:0", 1);
+  // The emulator ends the process if the thread leaves its group open.
+  const Status status = runRanks(2, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    Floats x(*device, 8), y(*device, 8); // outlive the group
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1});
+    if (!group)
+      return group.status();
+    const int peer = 1 - world.rank();
+    TESSERA_RETURN_IF_ERROR(
+        (*group)->exchange(x.data(), {{peer, {0, {4}, {1}}}}, y.data(), {{peer, {0, {4}, {1}}}}, plan::F32));
+    return (*device)->finish();
+  });
+  unsetenv("TESSERA_EMULATOR_FAIL");
+  CHECK_THAT(status.message(), Contains("rank 0: NCCL: send failed"));
+}
+
+TEST_CASE("a rank that loads longer than the others' time limit is waited for") {
+  const Status status = runRanks(2, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    if (!device)
+      return device.status();
+    Floats x(*device, 4);
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 0.2);
+    if (world.rank() == 1)
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1});
+    if (!group)
+      return group.status();
+    TESSERA_RETURN_IF_ERROR((*group)->allReduce(x.data(), x.data(), 4, plan::F32, plan::SUM));
+    return (*device)->finish();
   });
   CHECK(status.message() == "");
 }
