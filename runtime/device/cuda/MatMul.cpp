@@ -32,6 +32,15 @@ int32_t failBlas(TesseraMessage *m, cublasStatus_t status, const char *what) {
       return failBlas(m, status_, what);                                                                               \
   } while (false)
 
+} // namespace
+
+int32_t failChoice(TesseraMessage *m, int status) {
+  const int32_t code = failBlas(m, cublasStatus_t(status), "choosing an algorithm");
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ? TESSERA_UNSUPPORTED : code;
+}
+
+namespace {
+
 struct MatMulOp final : TesseraOp {
   cublasLtMatmulDesc_t desc = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
@@ -178,9 +187,10 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   int results = 0;
   cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(d->blas, op.desc, op.first, op.second, op.result, op.result,
                                                          preference.p, 1, &found, &results);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && results == 0))
-    return fail(m, "cuBLASLt has no kernel for this product", TESSERA_UNSUPPORTED);
-  TESSERA_BLAS(status, "choosing an algorithm");
+  if (status == CUBLAS_STATUS_SUCCESS && results == 0)
+    status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return failChoice(m, int(status));
   op.algorithm = found.algo;
   op.workspace = found.workspaceSize;
   return TESSERA_OK;

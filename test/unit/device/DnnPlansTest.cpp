@@ -1,9 +1,11 @@
 // cuDNN makes execution plans for a device that is only described: descriptions, heuristics, the choice by numerical
 // notes and runtime compilation are tested without a GPU; only execution is not. The descriptions are what
 // CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION takes, with the figures of the devices' data sheets.
+#include "runtime/device/cuda/Common.h"
 #include "runtime/device/cuda/DnnGraph.h"
 
 #include <catch2/catch.hpp>
+#include <cublasLt.h>
 #include <dlfcn.h>
 
 using namespace tessera::device;
@@ -230,6 +232,14 @@ TEST_CASE("a convolution that cuDNN cannot plan is unsupported") {
   TesseraMessage m = {};
   CHECK(planConv(t.target, c, plan, &m) == TESSERA_UNSUPPORTED);
   CHECK(std::string(m.text).find("cuDNN") == 0);
+}
+
+TEST_CASE("a product that cuBLASLt does not know is unsupported, and another failure is none of that") {
+  TesseraMessage m = {};
+  CHECK(failChoice(&m, CUBLAS_STATUS_NOT_SUPPORTED) == TESSERA_UNSUPPORTED);
+  CHECK(failChoice(&m, CUBLAS_STATUS_INVALID_VALUE) == TESSERA_UNSUPPORTED);
+  CHECK(std::string(m.text).find("CUBLAS_STATUS_INVALID_VALUE") != std::string::npos);
+  CHECK(failChoice(&m, CUBLAS_STATUS_NOT_INITIALIZED) == TESSERA_FAILED);
 }
 
 TEST_CASE("only allowed engines are taken") {
