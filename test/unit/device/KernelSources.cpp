@@ -201,6 +201,33 @@ TEST_CASE("every kernel that the checks know is bound") {
 }
 
 #ifdef TESSERA_CUDA_LIBRARY
+TEST_CASE("sums of many numbers over the same rows fit into shared memory") {
+  Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load(TESSERA_CUDA_LIBRARY);
+  if (!module) {
+    WARN("skipped: " << module.status().message());
+    return;
+  }
+  // A block has 48 KiB, and each sum in F64 takes 2 KiB of them.
+  PlanBuilder p;
+  const Shape full = {40000, 3}, column = {1, 3};
+  test::Loop loop(p, full, plan::F64);
+  for (uint32_t i = 0; i < 40; ++i)
+    loop.in(p.buffer(plan::F64, full));
+  for (uint32_t i = 0; i < 40; ++i)
+    loop.out(p.buffer(plan::F64, column), i, plan::SUM, column);
+  Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(p.plan(), {});
+  REQUIRE(calls.ok());
+  Result<std::vector<CudaKernel>> choices = bindCuda((*calls)[0][0], {});
+  REQUIRE(choices.ok());
+  std::vector<const std::string *> sources;
+  for (const Action &action : (*choices)[0].actions)
+    if (const auto *launch = std::get_if<Launch>(&action))
+      sources.push_back(&launch->source);
+  const Result<std::vector<std::string>> images = compileKernels((*module)->api(), 90, sources, 2);
+  INFO(images.status().message());
+  CHECK(images.ok());
+}
+
 TEST_CASE("generated kernels compile for sm_80 and sm_90") {
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load(TESSERA_CUDA_LIBRARY);
   if (!module) {

@@ -18,6 +18,8 @@ namespace tessera::rt::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
+/// Of a kernel that reduces: each takes up to 2 KiB of shared memory, of which a block has 48 KiB.
+constexpr size_t kMostResults = 16;
 constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H200
 
 bool overlaps(const TensorView &a, const TensorView &b) {
@@ -290,7 +292,10 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     }
   }
   for (const auto &[view, results] : groups)
-    reduce(e, call, results, outputs, true, kernel);
+    for (size_t first = 0; first < results.size(); first += kMostResults) {
+      const size_t last = std::min(results.size(), first + kMostResults);
+      reduce(e, call, {results.begin() + long(first), results.begin() + long(last)}, outputs, true, kernel);
+    }
   if (!plain.empty() && elementCount(e.domain) > 0)
     kernel.actions.push_back(elementwise(e, call, plain, outputs, apart));
   for (const CopyBytes &copy : copies)
