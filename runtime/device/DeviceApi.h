@@ -121,6 +121,8 @@ typedef struct TesseraDeviceApi {
   int32_t (*count)(int32_t *devices, TesseraMessage *m);
   int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m);
   void (*close)(TesseraDevice *device);
+  /* The versions of driver and libraries: "driver 13.0, cuDNN 9.19.0". Needs no device. */
+  void (*libraries)(TesseraMessage *m);
 
   /* Memory. Shared memory is device memory that is best for registerMemory. Pinned memory is host memory that
      copies run on asynchronously. Any direction of copy. */
@@ -129,6 +131,7 @@ typedef struct TesseraDeviceApi {
   void (*release)(TesseraDevice *d, void *memory);
   int32_t (*allocatePinned)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
   void (*releasePinned)(TesseraDevice *d, void *memory);
+  int32_t (*freeMemory)(TesseraDevice *d, size_t *bytes, TesseraMessage *m); /* now, of the device's own */
   int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m);
   /* `rows` rows of `width` bytes, whose beginnings are `*Pitch` bytes apart. */
   int32_t (*copyRows)(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from, size_t fromPitch,

@@ -23,10 +23,11 @@ inline std::string noDriver() {
 }
 
 /// CUDA numbers its versions so: 13010 is 13.1.
+inline std::string cudaVersion(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
+
 inline std::string driverTooOld(int supported, int needed) {
-  auto text = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
-  return "the NVIDIA driver is too old: it supports CUDA " + text(supported) + ", this build needs " + text(needed) +
-         "; update the driver";
+  return "the NVIDIA driver is too old: it supports CUDA " + cudaVersion(supported) + ", this build needs " +
+         cudaVersion(needed) + "; update the driver";
 }
 
 inline std::string noDevice() {

@@ -36,10 +36,13 @@ Result<Platform> Platform::open(const PlatformOptions &options, World &world) {
   if (!device)
     return device.status();
   platform.description = std::string(" on ") + (*device)->info().name;
+  TesseraMessage libraries;
+  (*module)->api().libraries(&libraries);
+  platform.libraries = libraries.text;
   platform.device = *device;
   platform.backend = findBackend(options.backend)->create(*device);
   // All ranks of all machines must agree whether there is a device world, so the option alone decides it.
-  if (!options.shareDevices)
+  if (!options.shareDevices && world.size() > 1)
     platform.deviceWorld = createNcclWorld(world, *device);
   return platform;
 }

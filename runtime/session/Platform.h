@@ -28,8 +28,9 @@ struct PlatformOptions {
 struct Platform {
   std::unique_ptr<Backend> backend;
   std::shared_ptr<Device> device;     // null: the host
-  std::unique_ptr<World> deviceWorld; // null: collectives go through the host
+  std::unique_ptr<World> deviceWorld; // null: one rank, or collectives go through the host
   std::string description;            // " on NVIDIA H200"; empty on the host
+  std::string libraries;              // "CUDA driver 13.0, cuDNN 9.19.0"; empty on the host
 
   /// All ranks of `world` call this with options that differ only in localRank. `world` outlives the result.
   static Result<Platform> open(const PlatformOptions &options, World &world);

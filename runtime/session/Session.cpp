@@ -86,6 +86,8 @@ void introduceRank(Session &s) {
              coordinatesText(plan));
   s.log.line(processText() + ", " + std::to_string(s.options.threads) + " kernel threads, backend " +
              s.options.backend + s.platform.description);
+  if (!s.platform.libraries.empty())
+    s.log.line(s.platform.libraries);
   if (s.options.attempt > 0)
     s.log.line("restart " + std::to_string(s.options.attempt));
 }
@@ -105,6 +107,8 @@ Status introduce(Session &s) {
                  std::to_string(s.options.threads) + (s.options.threads == 1 ? " thread" : " threads") +
                  " each, backend " + s.options.backend + s.platform.description + (s.options.widen ? " in f64" : "") +
                  (s.options.tf32 ? ", products in TF32" : ""));
+  if (!s.platform.libraries.empty())
+    s.console.line(s.platform.libraries);
   if (s.options.shareDevices)
     s.console.line("WARNING: --share-devices: ranks may share a device and every collective goes through host "
                    "memory; right for checking a plan, useless for measuring one");

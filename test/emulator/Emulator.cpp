@@ -131,6 +131,13 @@ int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *
   return TESSERA_OK;
 }
 
+int32_t freeMemory(TesseraDevice *d, size_t *bytes, TesseraMessage *) {
+  *bytes = deviceBytes() - std::min(deviceBytes(), d->used);
+  return TESSERA_OK;
+}
+
+void libraries(TesseraMessage *m) { fail(m, "emulated devices"); }
+
 void release(TesseraDevice *d, void *memory) {
   if (d->registered.contains(memory)) {
     std::fprintf(stderr, "emulator: registered memory is released\n");
@@ -307,6 +314,8 @@ extern "C" const TesseraDeviceApi *tesseraDeviceApi(void) {
     api.count = count;
     api.open = open;
     api.close = close;
+    api.libraries = libraries;
+    api.freeMemory = freeMemory;
     api.allocate = allocate;
     api.allocateShared = allocate;
     api.release = release;

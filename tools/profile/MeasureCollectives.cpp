@@ -32,7 +32,8 @@ struct Place {
       if (!opened)
         return opened.status();
       platform = std::move(*opened);
-      world = platform.deviceWorld.get();
+      if (platform.deviceWorld)
+        world = platform.deviceWorld.get();
     }
     float **ends[2] = {&in, &out};
     for (int i = 0; i < 2; ++i) {

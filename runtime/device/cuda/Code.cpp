@@ -114,6 +114,12 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
 
 } // namespace
 
+std::string codeLibrary() {
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  return "NVRTC " + std::to_string(major) + "." + std::to_string(minor);
+}
+
 void addCode(TesseraDeviceApi &api) {
   api.compile = compile;
   api.freeImage = freeImage;

@@ -1,8 +1,7 @@
 // Collectives by NCCL, with non-blocking communicators. No call waits for a peer, so that whoever polls notices a peer
 // that never comes.
 #include "runtime/device/cuda/Common.h"
-
-#include <nccl.h>
+#include "runtime/device/cuda/Nccl.h"
 
 #include <atomic>
 #include <chrono>
@@ -27,12 +26,18 @@ constexpr std::chrono::seconds kPatience(10);
 
 static_assert(sizeof(ncclUniqueId) == sizeof(TesseraCommId));
 
+/// Where there is an id, a communicator or memory of NCCL, it has been loaded.
+const Nccl *nccl() {
+  TesseraMessage none;
+  return loadNccl(&none);
+}
+
 /// A non-blocking communicator answers ncclInProgress while it works; pollComm returns the result later.
 int32_t answer(TesseraComm *c, ncclResult_t result, const char *what, TesseraMessage *m) {
   if (result == ncclSuccess || result == ncclInProgress)
     return TESSERA_OK;
-  std::string text = std::string("NCCL: ") + what + " failed: " + ncclGetErrorString(result);
-  if (const char *last = c && c->comm ? ncclGetLastError(c->comm) : nullptr; last && *last)
+  std::string text = std::string("NCCL: ") + what + " failed: " + nccl()->getErrorString(result);
+  if (const char *last = c && c->comm ? nccl()->getLastError(c->comm) : nullptr; last && *last)
     text += std::string(" (") + last + ")";
   return fail(m, text);
 }
@@ -86,8 +91,10 @@ cudaStream_t streamOf(TesseraComm *c) {
 }
 
 int32_t uniqueId(TesseraCommId *id, TesseraMessage *m) {
+  if (!loadNccl(m))
+    return TESSERA_FAILED;
   ncclUniqueId unique;
-  if (ncclResult_t result = ncclGetUniqueId(&unique))
+  if (ncclResult_t result = nccl()->getUniqueId(&unique))
     return answer(nullptr, result, "making an id", m);
   std::memcpy(id, &unique, sizeof *id);
   return TESSERA_OK;
@@ -95,6 +102,8 @@ int32_t uniqueId(TesseraCommId *id, TesseraMessage *m) {
 
 int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
                    TesseraMessage *m) {
+  if (!loadNccl(m))
+    return TESSERA_FAILED;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   ncclUniqueId unique;
   std::memcpy(&unique, id, sizeof unique);
@@ -102,10 +111,10 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
   config.blocking = 0;
   auto made = std::make_unique<TesseraComm>();
   made->device = d;
-  ncclResult_t result = ncclCommInitRankConfig(&made->comm, members, unique, me, &config);
+  ncclResult_t result = nccl()->commInitRankConfig(&made->comm, members, unique, me, &config);
   if (int32_t code = answer(made.get(), result, "joining a group", m)) {
     if (made->comm)
-      ncclCommAbort(made->comm);
+      nccl()->commAbort(made->comm);
     return code;
   }
   *comm = made.release();
@@ -114,7 +123,7 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
 
 int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
   ncclResult_t state = ncclSuccess;
-  if (ncclResult_t result = ncclCommGetAsyncError(c->comm, &state))
+  if (ncclResult_t result = nccl()->commGetAsyncError(c->comm, &state))
     return answer(c, result, "asking for errors", m);
   if (state == ncclInProgress)
     return TESSERA_NOT_READY;
@@ -141,7 +150,7 @@ void revokeComm(TesseraComm *c) {
   try {
     c->abort = std::thread([c] {
       streamOf(c);
-      ncclCommAbort(c->comm);
+      nccl()->commAbort(c->comm);
       c->aborted = true;
     });
   } catch (const std::system_error &) { // no more threads: destroyComm aborts
@@ -159,14 +168,15 @@ void destroyComm(TesseraComm *c) {
   } else {
     // A non-blocking communicator must be finalized before it is destroyed. That waits for the other members on this
     // machine.
-    ncclResult_t state = c->revoked ? ncclRemoteError : ncclCommFinalize(c->comm);
+    ncclResult_t state = c->revoked ? ncclRemoteError : nccl()->commFinalize(c->comm);
     comes([&] {
-      return state != ncclInProgress || ncclCommGetAsyncError(c->comm, &state) != ncclSuccess || state != ncclInProgress;
+      return state != ncclInProgress || nccl()->commGetAsyncError(c->comm, &state) != ncclSuccess ||
+             state != ncclInProgress;
     });
     if (state == ncclSuccess)
-      ncclCommDestroy(c->comm);
+      nccl()->commDestroy(c->comm);
     else
-      ncclCommAbort(c->comm);
+      nccl()->commAbort(c->comm);
   }
   delete c;
 }
@@ -175,7 +185,7 @@ int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **regist
   streamOf(c);
   *registration = nullptr;
   // A failure here is no error: collectives also work with memory that is not registered.
-  if (answer(c, ncclCommRegister(c->comm, memory, bytes, registration), "registering memory", m))
+  if (answer(c, nccl()->commRegister(c->comm, memory, bytes, registration), "registering memory", m))
     return TESSERA_UNSUPPORTED;
   return TESSERA_OK;
 }
@@ -183,7 +193,7 @@ int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **regist
 void deregisterMemory(TesseraComm *c, void *registration) {
   streamOf(c);
   if (registration) // null where NCCL did not register it
-    ncclCommDeregister(c->comm, registration);
+    nccl()->commDeregister(c->comm, registration);
 }
 
 int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
@@ -191,7 +201,7 @@ int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(c, ncclAllReduce(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+  return answer(c, nccl()->allReduce(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
                 "all-reduce", m);
 }
 
@@ -199,7 +209,7 @@ int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(c, ncclAllGather(in, out, count, type, c->comm, streamOf(c)), "all-gather", m);
+  return answer(c, nccl()->allGather(in, out, count, type, c->comm, streamOf(c)), "all-gather", m);
 }
 
 int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
@@ -207,7 +217,7 @@ int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, i
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(c, ncclReduceScatter(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+  return answer(c, nccl()->reduceScatter(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
                 "reduce-scatter", m);
 }
 
@@ -216,30 +226,33 @@ int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(c, ncclBroadcast(in, out, count, type, root, c->comm, streamOf(c)), "broadcast", m);
+  return answer(c, nccl()->broadcast(in, out, count, type, root, c->comm, streamOf(c)), "broadcast", m);
 }
 
 int32_t groupStart(TesseraComm *c, TesseraMessage *m) {
-  return answer(c, ncclGroupStart(), "opening a group of messages", m);
+  return answer(c, nccl()->groupStart(), "opening a group of messages", m);
 }
 
 int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
-  return answer(c, ncclGroupEnd(), "sending a group of messages", m);
+  return answer(c, nccl()->groupEnd(), "sending a group of messages", m);
 }
 
 int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
-  return answer(c, ncclSend(from, bytes, ncclUint8, peer, c->comm, streamOf(c)), "send", m);
+  return answer(c, nccl()->send(from, bytes, ncclUint8, peer, c->comm, streamOf(c)), "send", m);
 }
 
 int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
-  return answer(c, ncclRecv(to, bytes, ncclUint8, peer, c->comm, streamOf(c)), "receive", m);
+  return answer(c, nccl()->recv(to, bytes, ncclUint8, peer, c->comm, streamOf(c)), "receive", m);
 }
 
 } // namespace
 
 void *allocateForNccl(TesseraDevice *d, size_t bytes) {
+  TesseraMessage why; // without NCCL there is memory all the same
   void *memory = nullptr;
-  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+  if (!loadNccl(&why))
+    return nullptr;
+  if (nccl()->memAlloc(&memory, bytes) != ncclSuccess) {
     cudaGetLastError();
     return nullptr;
   }
@@ -247,7 +260,7 @@ void *allocateForNccl(TesseraDevice *d, size_t bytes) {
   return memory;
 }
 
-void releaseForNccl(void *memory) { ncclMemFree(memory); }
+void releaseForNccl(void *memory) { nccl()->memFree(memory); }
 
 void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;

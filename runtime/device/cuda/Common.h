@@ -41,6 +41,12 @@ void addConv(TesseraDeviceApi &api);
 void addPool(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
 
+/// The libraries' names and versions: "cuDNN 9.19.0".
+std::string codeLibrary();
+std::string blasLibrary();
+std::string dnnLibrary();
+std::string ncclLibrary(); // "NCCL not loaded" where nobody has asked for collectives
+
 /// Memory that NCCL allocates, entered into d->shared; null where NCCL allocates none.
 void *allocateForNccl(TesseraDevice *d, size_t bytes);
 void releaseForNccl(void *memory);

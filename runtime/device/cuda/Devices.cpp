@@ -46,6 +46,15 @@ int32_t count(int32_t *devices, TesseraMessage *m) {
   return TESSERA_OK;
 }
 
+void libraries(TesseraMessage *m) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver); // 0 where there is none
+  cudaRuntimeGetVersion(&runtime);
+  fail(m, (driver ? "CUDA driver " + cudaVersion(driver) : "no CUDA driver") + ", CUDA runtime " +
+              cudaVersion(runtime) + ", " + codeLibrary() + ", " + blasLibrary() + ", " + dnnLibrary() + ", " +
+              ncclLibrary());
+}
+
 void close(TesseraDevice *d) {
   cudaSetDevice(d->ordinal);
   destroyDnn(d);
@@ -269,6 +278,7 @@ void addDevices(TesseraDeviceApi &api) {
   api.count = count;
   api.open = open;
   api.close = close;
+  api.libraries = libraries;
   api.allocate = allocate;
   api.allocateShared = allocateShared;
   api.release = release;

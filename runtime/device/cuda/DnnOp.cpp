@@ -88,4 +88,10 @@ int32_t createDnnOp(TesseraDevice *d, const char *name, const std::string &descr
   return TESSERA_OK;
 }
 
+std::string dnnLibrary() {
+  const size_t version = cudnnGetVersion(); // 91900 is 9.19.0
+  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 } // namespace tessera::device

@@ -221,6 +221,12 @@ void destroyOp(TesseraDevice *, TesseraOp *op) { delete op; }
 
 } // namespace
 
+std::string blasLibrary() {
+  const size_t version = cublasLtGetVersion(); // 130100 is 13.1.0
+  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 void addMatMul(TesseraDeviceApi &api) {
   api.createMatMul = createMatMul;
   api.runOp = runOp;
