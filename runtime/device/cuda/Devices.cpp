@@ -122,6 +122,13 @@ int32_t allocateShared(TesseraDevice *d, size_t bytes, void **memory, TesseraMes
   return *memory ? TESSERA_OK : allocate(d, bytes, memory, m);
 }
 
+int32_t freeMemory(TesseraDevice *d, size_t *bytes, TesseraMessage *m) {
+  size_t total = 0;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaMemGetInfo(bytes, &total), m, "reading the memory of CUDA device " + std::to_string(d->ordinal));
+  return TESSERA_OK;
+}
+
 void release(TesseraDevice *d, void *memory) {
   cudaSetDevice(d->ordinal);
   if (d->shared.erase(memory))
@@ -282,6 +289,7 @@ void addDevices(TesseraDeviceApi &api) {
   api.allocate = allocate;
   api.allocateShared = allocateShared;
   api.release = release;
+  api.freeMemory = freeMemory;
   api.allocatePinned = allocatePinned;
   api.releasePinned = releasePinned;
   api.copy = copy;

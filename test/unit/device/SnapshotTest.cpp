@@ -18,6 +18,7 @@ constexpr int64_t kElements = 50'001;
 struct Doubling {
   PlanBuilder p;
   uint32_t y = p.buffer(plan::F32, {kElements}), z = p.buffer(plan::BF16, {3});
+  std::shared_ptr<Device> opened;
   std::unique_ptr<LoadedPlan> loaded;
 
   /// The plan on a device with `mebibytes` of memory; 0: with plenty.
@@ -27,6 +28,7 @@ struct Doubling {
       setenv("TESSERA_EMULATOR_FAIL", ("memory:" + std::to_string(mebibytes)).c_str(), 1);
     Result<std::shared_ptr<Device>> device = Device::open(*DeviceModule::load(), 0);
     REQUIRE(device.ok());
+    opened = *device;
     Result<std::unique_ptr<LoadedPlan>> made = createCudaBackend(*device)->load(p.plan(), {});
     INFO(made.status().message());
     REQUIRE(made.ok());
@@ -92,4 +94,9 @@ TEST_CASE("copies do not take memory that is needed for other things") {
   while (std::unique_ptr<Snapshot> more = d.loaded->capabilities().snapshots->snapshot({d.y}))
     kept.push_back(std::move(more));
   CHECK(kept.size() == 3); // and a fifth of the memory is left
+  // What others have taken since the device was opened is not free.
+  Doubling shared(1);
+  const Result<DeviceMemory> taken = DeviceMemory::allocate(shared.opened, 500'000);
+  REQUIRE(taken.ok());
+  CHECK(shared.loaded->capabilities().snapshots->snapshot({shared.y}) == nullptr);
 }

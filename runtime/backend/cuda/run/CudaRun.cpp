@@ -91,8 +91,10 @@ std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &wanted
   std::vector<CudaSnapshot::Part> parts;
   for (uint32_t buffer : wanted)
     parts.push_back({buffers().at(buffer).as<char>(), buffers()[buffer].bytes()});
-  const size_t bytes = CudaSnapshot::bytesFor(parts), held = arenaBytes() + scratchBytes();
-  if (held + 2 * bytes > device_->info().freeBytes)
+  const size_t bytes = CudaSnapshot::bytesFor(parts);
+  size_t free = 0; // other ranks may share the device
+  if (!call([&](TesseraMessage *m) { return device_->api().freeMemory(device_->handle(), &free, m); }) ||
+      2 * bytes > free)
     return nullptr;
   std::unique_ptr<Snapshot> made = CudaSnapshot::create(device_, std::move(parts));
   snapshotBytes_ += made ? bytes : 0;
