@@ -158,10 +158,11 @@ typedef struct TesseraDeviceApi {
   void (*destroyGraph)(TesseraDevice *d, TesseraGraph *graph);
 
   /* Code. compile turns one translation unit into an image for a compute capability (major * 10 + minor)
-     and needs no device; the image is freed with freeImage. compilerVersion distinguishes caches. */
+     and needs no device; the image is freed with freeImage. compilerText distinguishes caches: the
+     compiler, its version and its options. */
   int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m);
   void (*freeImage)(void *image);
-  int32_t (*compilerVersion)(void);
+  const char *(*compilerText)(void);
   int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function, TesseraCode **code,
                       TesseraMessage *m);
   void (*unloadCode)(TesseraDevice *d, TesseraCode *code);

@@ -104,7 +104,7 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
 }
 
 void freeImage(void *image) { std::free(image); }
-int32_t compilerVersion(void) { return 3; } // of the compiler's options
+const char *compilerText(void) { return "g++, options 3"; }
 
 int32_t loadCode(TesseraDevice *, const void *image, size_t bytes, const char *function, TesseraCode **code,
                  TesseraMessage *m) {
@@ -266,7 +266,7 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
 void addCode(TesseraDeviceApi &api) {
   api.compile = compile;
   api.freeImage = freeImage;
-  api.compilerVersion = compilerVersion;
+  api.compilerText = compilerText;
   api.loadCode = loadCode;
   api.unloadCode = unloadCode;
   api.launch = launch;

@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string>
 #include <vector>
 
 struct TesseraCode {
@@ -15,6 +17,9 @@ struct TesseraCode {
 
 namespace tessera::device {
 namespace {
+
+/// There is no --use_fast_math, since the backends must agree. Kernels include no headers.
+constexpr const char *kOptions[] = {"--std=c++17", "--no-source-include", "-default-device"};
 
 int32_t failNvrtc(TesseraMessage *m, nvrtcResult result, const char *what) {
   return fail(m, std::string(what) + " failed: " + nvrtcGetErrorString(result));
@@ -45,9 +50,9 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
   int arch = architectureFor(capability);
   bool exact = arch == capability;
   std::string option = (exact ? "--gpu-architecture=sm_" : "--gpu-architecture=compute_") + std::to_string(arch);
-  // There is no --use_fast_math, since the backends must agree. Kernels include no headers.
-  const char *options[] = {option.c_str(), "--std=c++17", "--no-source-include", "-default-device"};
-  result = nvrtcCompileProgram(program, 4, options);
+  std::vector<const char *> options = {option.c_str()};
+  options.insert(options.end(), std::begin(kOptions), std::end(kOptions));
+  result = nvrtcCompileProgram(program, int(options.size()), options.data());
   int32_t code = TESSERA_OK;
   if (result != NVRTC_SUCCESS) {
     size_t size = 0;
@@ -75,10 +80,14 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
 
 void freeImage(void *image) { std::free(image); }
 
-int32_t compilerVersion() {
-  int major = 0, minor = 0;
-  nvrtcVersion(&major, &minor);
-  return major * 1000 + minor * 10;
+const char *compilerText() {
+  static const std::string text = [] {
+    std::string all = codeLibrary();
+    for (const char *option : kOptions)
+      all += std::string(" ") + option;
+    return all;
+  }();
+  return text.c_str();
 }
 
 int32_t loadCode(TesseraDevice *d, const void *image, size_t bytes, const char *function, TesseraCode **code,
@@ -123,7 +132,7 @@ std::string codeLibrary() {
 void addCode(TesseraDeviceApi &api) {
   api.compile = compile;
   api.freeImage = freeImage;
-  api.compilerVersion = compilerVersion;
+  api.compilerText = compilerText;
   api.loadCode = loadCode;
   api.unloadCode = unloadCode;
   api.launch = launch;

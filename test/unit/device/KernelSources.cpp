@@ -282,6 +282,12 @@ TEST_CASE("a damaged kernel in the cache is compiled anew") {
   auto repaired = images();
   REQUIRE(repaired.ok());
   CHECK((*repaired)[0].size() == (*first)[0].size());
+  // A compiler with other options makes other kernels.
+  TesseraDeviceApi other = (*module)->api();
+  other.compilerText = [] { return "the same compiler --with another option"; };
+  REQUIRE(compileKernels(other, 90, {&source}, 1).ok());
+  using Files = std::filesystem::directory_iterator;
+  CHECK(std::distance(Files(folder), Files()) == 2);
   setenv("TESSERA_CACHE_DIR", old.c_str(), 1);
   std::filesystem::remove_all(folder);
 }

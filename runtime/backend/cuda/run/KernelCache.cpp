@@ -64,8 +64,8 @@ void writeImage(const std::string &path, const std::string &key, const std::stri
 
 Result<std::string> compileOne(const TesseraDeviceApi &api, int capability, const std::string &source,
                                const std::string &folder) {
-  const std::string key = std::string(api.kind) + " " + std::to_string(capability) + " " +
-                          std::to_string(api.compilerVersion()) + "\n" + source;
+  const std::string key =
+      std::string(api.kind) + " " + std::to_string(capability) + " " + api.compilerText() + "\n" + source;
   std::string path;
   if (!folder.empty()) {
     char name[40];
