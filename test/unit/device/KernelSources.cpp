@@ -5,11 +5,14 @@
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 #include "runtime/backend/cuda/run/FiniteCheck.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
+#include "runtime/backend/cuda/run/KernelNames.h"
 #include "runtime/device/Device.h"
 #include "runtime/support/Scalar.h"
 #include "test/conformance/backend/Loops.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -198,6 +201,27 @@ TEST_CASE("every kernel that the checks know is bound") {
                            "pad",         "concat",           "gather",           "scatter_add", "argmax",
                            "topk",        "attention",        "attention_grad"})
     CHECK(names.count(name) == 1);
+}
+
+TEST_CASE("kernels have names that tell them apart") {
+  std::set<std::string> operators, names;
+  const std::vector<std::string> sources = sourcesOf(plan::F32, operators);
+  for (const std::string &source : sources) {
+    const NamedKernel named = nameKernel(source, kernelLabel("some op", {8, 1024}));
+    INFO(named.source.substr(named.source.find("__global__")));
+    CHECK(named.name.starts_with("some_op_8x1024_"));
+    CHECK(nameKernel(source, "some_op_8x1024").name == named.name);
+    CHECK(std::count_if(named.name.begin(), named.name.end(), [](char c) { return !std::isalnum(c) && c != '_'; }) ==
+          0);
+    // Every kernel of the source is renamed.
+    size_t kernels = 0;
+    for (size_t at = source.find("__global__"); at != std::string::npos; at = source.find("__global__", at + 1))
+      ++kernels;
+    CHECK(named.source.size() == source.size() + kernels * (named.name.size() - 1));
+    names.insert(named.name);
+  }
+  CHECK(names.size() == sources.size());
+  CHECK(kernelLabel("3d", {}) == "kernel_3d");
 }
 
 #ifdef TESSERA_CUDA_LIBRARY

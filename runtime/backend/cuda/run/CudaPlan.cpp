@@ -6,6 +6,7 @@
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
+#include "runtime/backend/cuda/run/KernelNames.h"
 
 #include <algorithm>
 #include <map>
@@ -152,6 +153,7 @@ void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
       if (!kernel)
         continue; // the steps stay apart
       joins.join(found->set, *place);
+      kernel->label = (rows ? "rows_" : "with_epilogue_") + kernelLabel(calls[s]);
       joined_.back()[*place] = std::move(*kernel);
     }
 }
@@ -178,6 +180,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
       if (!kernel)
         return kernel.status().context(where);
       kernels[s] = std::move(*kernel);
+      kernels[s].label = kernelLabel(calls[s]);
     }
     joinSteps(uint32_t(p), calls, uses, choice, !options.widen);
   }
@@ -192,24 +195,28 @@ Status CudaPlan::bind(const LoadOptions &options) {
 /// All distinct sources are compiled at once; many steps share one.
 Status CudaPlan::compile(const LoadOptions &options) {
   std::map<std::string_view, size_t> index;
-  std::vector<const std::string *> sources;
+  std::vector<NamedKernel> named; // where several steps share a source, the first gives it its name
   forEachKernel([&](Kernel &kernel) {
     for (Bound &bound : kernel.actions)
       if (const auto *launch = std::get_if<Launch>(&bound.action)) {
-        auto [entry, added] = index.try_emplace(launch->source, sources.size());
+        auto [entry, added] = index.try_emplace(launch->source, named.size());
         if (added)
-          sources.push_back(&launch->source);
+          named.push_back(nameKernel(launch->source, kernel.label));
         bound.code = entry->second;
       }
   });
+  std::vector<const std::string *> sources;
+  for (const NamedKernel &kernel : named)
+    sources.push_back(&kernel.source);
   Result<std::vector<std::string>> images =
       compileKernels(device_->api(), device_->capability(), sources, options.threads);
   if (!images)
     return images.status();
-  for (const std::string &image : *images) {
+  for (size_t i = 0; i < images->size(); ++i) {
+    const std::string &image = (*images)[i];
     TesseraCode *code = nullptr;
     TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
-      return device_->api().loadCode(device_->handle(), image.data(), image.size(), "k", &code, m);
+      return device_->api().loadCode(device_->handle(), image.data(), image.size(), named[i].name.c_str(), &code, m);
     }));
     codes_.push_back(code);
   }

@@ -45,7 +45,7 @@ private:
     TesseraOp *op = nullptr; // of a library call
   };
   struct Kernel {
-    std::string description;
+    std::string description, label; // label: of its generated kernels, for profilers
     std::vector<Bound> actions;
     uint64_t workspace = 0; // where the library's workspace begins in the scratch
   };

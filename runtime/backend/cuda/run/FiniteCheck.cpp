@@ -2,6 +2,7 @@
 
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
+#include "runtime/backend/cuda/run/KernelNames.h"
 #include "runtime/backend/cuda/text/Source.h"
 
 #include <algorithm>
@@ -63,11 +64,13 @@ void FiniteCheck::add(const TensorView &view) {
 Status FiniteCheck::prepare() {
   const TesseraDeviceApi &api = device_->api();
   if (!code_) {
-    Result<std::vector<std::string>> image = compileKernels(api, device_->capability(), {&finiteCheckSource()}, 1);
+    const NamedKernel kernel = nameKernel(finiteCheckSource(), "finite_check");
+    Result<std::vector<std::string>> image = compileKernels(api, device_->capability(), {&kernel.source}, 1);
     if (!image)
       return image.status();
     TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-      return api.loadCode(device_->handle(), image->front().data(), image->front().size(), "k", &code_, m);
+      return api.loadCode(device_->handle(), image->front().data(), image->front().size(), kernel.name.c_str(), &code_,
+                          m);
     }));
   }
   TESSERA_RETURN_IF_ERROR(device_->finish()); // the last check may still use the memory that is freed now
