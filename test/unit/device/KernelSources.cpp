@@ -145,6 +145,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
   return {sources.begin(), sources.end()};
 }
 
+#ifdef TESSERA_CUDA_LIBRARY
 /// Rows of every length class and a kernel each: with sums over the rows, and numbers of all kinds.
 std::vector<std::string> rowSources(plan::DType type) {
   std::vector<std::string> sources;
@@ -188,6 +189,7 @@ std::vector<std::string> rowSources(plan::DType type) {
   }
   return sources;
 }
+#endif
 
 } // namespace
 
