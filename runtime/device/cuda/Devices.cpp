@@ -2,6 +2,7 @@
 #include "runtime/device/Sentences.h"
 #include "runtime/device/cuda/Common.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -27,6 +28,9 @@ int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what) 
 }
 
 namespace {
+
+/// What cudaMemcpy2D takes, in bytes (cudaDeviceProp::memPitch of every device).
+constexpr size_t kMostPitch = 2147483647;
 
 int32_t count(int32_t *devices, TesseraMessage *m) {
   *devices = 0;
@@ -164,6 +168,14 @@ int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, con
   if (width == 0 || rows == 0)
     return TESSERA_OK;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  if (std::max(toPitch, fromPitch) > kMostPitch) {
+    for (size_t row = 0; row < rows; ++row)
+      TESSERA_CUDA(cudaMemcpyAsync(static_cast<char *>(to) + row * toPitch,
+                                   static_cast<const char *>(from) + row * fromPitch, width, cudaMemcpyDefault,
+                                   d->streams[stream]),
+                   m, "a copy of rows");
+    return TESSERA_OK;
+  }
   TESSERA_CUDA(cudaMemcpy2DAsync(to, toPitch, from, fromPitch, width, rows, cudaMemcpyDefault, d->streams[stream]), m,
                "a copy of rows");
   return TESSERA_OK;
