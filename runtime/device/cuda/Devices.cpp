@@ -272,7 +272,9 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
   }
   TESSERA_CUDA(error, m, "recording a CUDA graph");
   cudaGraphExec_t exec = nullptr;
-  error = cudaGraphInstantiate(&exec, recorded, 0);
+  // Without the flag all of a graph has the priority of the stream that it is launched into, and collectives wait behind
+  // kernels.
+  error = cudaGraphInstantiate(&exec, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TESSERA_CUDA(error, m, "preparing a CUDA graph");
   *graph = new TesseraGraph{exec};
