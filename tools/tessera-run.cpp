@@ -52,6 +52,9 @@ CLI::Validator atLeast(int64_t least) {
       "");
 }
 
+/// Seconds: much longer than a step, a batch, or the writing of a checkpoint takes.
+constexpr double kStepTimeout = 600;
+
 struct CommandLine {
   std::string plan, device = "cpu", log, tensorboard, every, trace, numerics, html;
   bool eval = false, infer = false, verify = false, check = false, quiet = false, noGraphs = false;
@@ -59,6 +62,8 @@ struct CommandLine {
   RunOptions run;
   LaunchOptions launch;
   int exitCode = 0; // the exit code of a supervisor, or of the ranks that it started
+
+  CommandLine() { run.stepTimeout = -1; } // as the run is
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -147,8 +152,8 @@ void declare(CLI::App &app, CommandLine &c) {
                    "started, and the run goes on from the last checkpoint in --checkpoint-dir");
   app.add_option("--step-timeout", r.stepTimeout,
                  "Seconds without any progress after which every rank says where it stands and the "
-                 "run ends")
-      ->check(tessera::between(0.1, 1e6));
+                 "run ends (default 600 in training on several ranks; 0: never)")
+      ->check(tessera::between(0.1, 1e6) | CLI::IsMember({"0"}));
   app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")->check(atLeast(1));
   app.add_option("--threads", c.threads, "Kernel threads per rank (default: cores / ranks on this machine)")
@@ -412,6 +417,8 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     complain(world.status(), own);
     return Status::error("");
   }
+  if (c.run.stepTimeout < 0)
+    c.run.stepTimeout = ranks > 1 && c.run.mode == RunMode::Train ? kStepTimeout : 0;
   catchInterrupts(); // only from here on, since ranks that wait for each other must be interruptible
   const bool process = *world != nullptr;
   if (c.run.threads = c.threads; c.threads == 0)
