@@ -124,7 +124,8 @@ void declare(CLI::App &app, CommandLine &c) {
       app.add_option_group("Launching", "Ranks are threads of this process by default; under mpirun or srun, "
                                         "or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the "
                                         "environment, this process is one of them (docs/launching.md)");
-  auto *processes = launch->add_flag("--processes", l.processes, "Ranks are processes of this machine");
+  auto *processes = launch->add_flag("--processes,!--no-processes", l.processes,
+                                     "Ranks are processes of this machine; or threads, also where each has a device");
   launch
       ->add_option("--rank-table", l.rankTable,
                    "JSON file that says which ranks run on which servers; starts those of this "
@@ -233,6 +234,9 @@ Status complete(CommandLine &c, const CLI::App &app) {
   r.graphs = !c.noGraphs;
   if (!runsOnDevice(r.backend) && (r.shareDevices || r.tf32 || !r.graphs))
     return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
+  if (app.count("--processes") == 0) // the parser makes "false" of a flag that is not given
+    c.launch.processes.reset();
+  c.launch.ownDevices = runsOnDevice(r.backend) && !r.shareDevices;
   if (c.launch.restarts > 0 && r.checkpointDir.empty())
     return Status::error("--restarts needs --checkpoint-dir DIR");
   if (c.launch.elastic && r.checkpointDir.empty())

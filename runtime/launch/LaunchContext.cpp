@@ -138,6 +138,14 @@ Status fromSlurm(LaunchContext &p, const SlurmTask &task, int ranks, const Envir
   return Status();
 }
 
+/// All ranks as processes of this machine.
+void startProcesses(LaunchContext &p, int ranks) {
+  p.transport = Transport::Tcp;
+  p.ownListener = true;
+  for (int r = 0; r < ranks; ++r)
+    p.children.push_back(childFor(r, ranks, r, size_t(ranks), "127.0.0.1", 0));
+}
+
 /// How many processes an MPI launcher has started, before MPI itself is.
 Result<int> mpiProcesses(const Environment &get) {
   for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
@@ -178,11 +186,11 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
   if (const char *address = get("TESSERA_LISTEN_ADDRESS"))
     p.tcp.listenAddress = address;
 
-  const bool asRank = get("RANK") && get("WORLD_SIZE");
+  const bool asRank = get("RANK") && get("WORLD_SIZE"), processes = options.processes.value_or(false);
   Result<std::optional<SlurmTask>> slurm = std::optional<SlurmTask>();
   // Under mpirun they are those of its daemons. What the command line says comes first.
   const bool underMpirun = get("OMPI_COMM_WORLD_SIZE") || get("MPI_LOCALNRANKS");
-  if (!asRank && !underMpirun && (supervised || (options.rankTable.empty() && !options.processes))) {
+  if (!asRank && !underMpirun && (supervised || (options.rankTable.empty() && !processes))) {
     slurm = SlurmTask::find(get);
     if (!slurm)
       return slurm.status();
@@ -213,7 +221,7 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
   if (!supervised && options.elastic && !p.elastic && (asRank || *slurm))
     return Status::error("--elastic goes without --restarts where a launcher starts the ranks: it is to start as many "
                          "again as there are (torchrun --max_restarts, --nnodes 1:4)");
-  if (!supervised && !asRank && options.rankTable.empty() && !options.processes)
+  if (!supervised && !asRank && options.rankTable.empty() && !processes)
     for (auto [there, missing] : {std::pair{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}})
       if (get(there)) // a launcher that lost a variable does not want all ranks as threads
         return Status::error(std::string(missing) + " is not set in the environment, though " + there +
@@ -222,13 +230,13 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
     TESSERA_RETURN_IF_ERROR(fromEnvironment(p, ranks, get));
   } else if (!supervised && !options.rankTable.empty()) {
     TESSERA_RETURN_IF_ERROR(fromTable(p, options.rankTable, ranks, get));
-  } else if (!supervised && options.processes) {
-    p.transport = Transport::Tcp;
-    p.ownListener = true;
-    for (int r = 0; r < ranks; ++r)
-      p.children.push_back(childFor(r, ranks, r, size_t(ranks), "127.0.0.1", 0));
+  } else if (!supervised && processes) {
+    startProcesses(p, ranks);
   } else if (*slurm) {
     TESSERA_RETURN_IF_ERROR(fromSlurm(p, **slurm, ranks, get));
+  } else if (!supervised && options.ownDevices && ranks > 1 && options.processes.value_or(true)) {
+    // NCCL advises against several devices in a process that records graphs, and registers less there.
+    startProcesses(p, ranks);
   }
   if (!supervised && options.elastic && !p.elastic && p.children.empty())
     return Status::error("--elastic needs ranks that are lost one by one, as processes of one supervisor: give "

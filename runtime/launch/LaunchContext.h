@@ -7,7 +7,8 @@
 //   3. --rank-table FILE: the one rank that RANK_ID says, or all ranks of this machine as processes; TCP
 //   4. --processes: all ranks as processes of this machine; TCP
 //   5. a task of several that srun has started: one rank, TCP to the step's first node (SlurmTask.h)
-//   6. otherwise all ranks as threads of this process
+//   6. otherwise, where each of several ranks has a device of its own, all ranks as processes, as in 4
+//   7. otherwise all ranks as threads of this process
 //
 // If this process starts others, or may start ranks again after a failure, it is a supervisor (Supervisor.h).
 //
@@ -20,6 +21,7 @@
 #include "runtime/comm/tcp/TcpWorld.h"
 #include "runtime/launch/Environment.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +29,9 @@
 namespace tessera::rt {
 
 struct LaunchOptions {
-  bool processes = false;
-  std::string rankTable; // a file
+  std::optional<bool> processes; // false: threads also where each rank has a device of its own
+  bool ownDevices = false;       // each rank has a device of its own
+  std::string rankTable;         // a file
   int restarts = 0;
   bool elastic = false; // a restart may be on other ranks
   double rendezvousTimeout = 120, peerTimeout = 10;

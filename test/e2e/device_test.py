@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
 from networks import Network  # noqa: E402
 
 BATCH = 8
+DEVICES = ["--device", "cuda", "--no-processes"]  # collectives of emulated devices meet in one process
 
 
 class Context(Launching):
@@ -32,7 +33,7 @@ class Context(Launching):
 
     def device(self, plan, *options, data=None, code=0, **env):
         """Runs a plan on the device and returns stdout and stderr."""
-        command = [self.bin / "tessera-run", plan, "--data", data or self.data, "--device", "cuda", *options]
+        command = [self.bin / "tessera-run", plan, "--data", data or self.data, *DEVICES, *options]
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, env={**self.env, **env})
         expect(done.returncode == code, f"{env} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout, done.stderr
@@ -123,6 +124,23 @@ def what_is_missing_is_one_sentence_before_any_step(c):
 
 
 @case
+def ranks_with_devices_of_their_own_are_processes(c):
+    """NCCL advises against several devices in a process that records graphs."""
+    plan = c.compile("two", "data=2", "data")
+
+    def error(*options):
+        command = [c.bin / "tessera-run", plan, "--data", c.data, "--device", "cuda", "--steps", "1", *options]
+        done = subprocess.run([str(a) for a in command], capture_output=True, text=True, timeout=300,
+                              env={**c.env, "TESSERA_EMULATOR_FAIL": "no-device"})
+        expect(done.returncode == 1, f"{options}: {done.returncode} {done.stderr}")
+        return done.stderr
+
+    expect(re.match(r"\[rank \d\] tessera-run: ", error()), "ranks are no processes")
+    for options in (["--no-processes"], ["--share-devices"]):
+        expect(re.match(r"tessera-run: rank \d: there is no CUDA device", error(*options)), f"{options}: ranks are no threads")
+
+
+@case
 def memory_that_is_needed_later_is_missed_before_any_step(c):
     """A device that holds the arena, and not what comes on top of it, says so at the start."""
     plan = c.compile("two", "data=2", "data")
@@ -132,7 +150,7 @@ def memory_that_is_needed_later_is_missed_before_any_step(c):
     for mebibytes in range(1, 40):
         log = c.folder / "log.jsonl"
         log.unlink(missing_ok=True)
-        command = [c.bin / "tessera-run", plan, "--data", c.data, "--device", "cuda", "--steps", "2", "--log", log]
+        command = [c.bin / "tessera-run", plan, "--data", c.data, *DEVICES, "--steps", "2", "--log", log]
         done = subprocess.run([str(a) for a in command], capture_output=True, text=True, timeout=300,
                               env={**c.env, "TESSERA_EMULATOR_FAIL": f"memory:{mebibytes}"})
         if done.returncode == 0:
@@ -288,7 +306,7 @@ def sixteen_bits_train_as_on_the_cpu(c):
             run = [c.bin / "tessera-run", plan, "--data", c.data, "--steps", steps, "--log", log, "--check-numerics", "stop",
                    *(("--f64",) if exact else ())]
             found = []
-            for device in (("--backend", "reference") if exact else (), ("--device", "cuda")):
+            for device in (("--backend", "reference") if exact else (), DEVICES):
                 log.unlink(missing_ok=True)
                 done = subprocess.run([str(a) for a in (*run, *device)], capture_output=True, text=True, timeout=300, env=c.env)
                 expect(done.returncode == 0, f"{name} {device}: {done.stderr}")
@@ -429,7 +447,7 @@ def what_is_not_finite_is_told_as_on_the_cpu(c):
 
     def told(plan, data, *options, device=True, code=3):
         command = [c.bin / "tessera-run", plan, "--data", data, "--epochs", "1", "--check-numerics", "stop", *options]
-        done = subprocess.run([str(a) for a in command + (["--device", "cuda"] if device else [])], capture_output=True, text=True,
+        done = subprocess.run([str(a) for a in command + (DEVICES if device else [])], capture_output=True, text=True,
                               timeout=300, env=c.env)
         expect(done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return re.search(r"step \d.*$", done.stderr, re.M).group(0) if code else ""

@@ -77,6 +77,19 @@ TEST_CASE("torchrun's variables make one rank") {
   CHECK(place({})->transport == Transport::Threads);
 }
 
+TEST_CASE("ranks with a device each are processes unless threads are asked for") {
+  LaunchOptions devices;
+  devices.ownDevices = true;
+  Result<LaunchContext> p = place({}, devices);
+  REQUIRE(p.ok());
+  CHECK((p->children.size() == 4 && p->ownListener && p->children[3].rank == 3));
+  CHECK(place({}, devices, 1)->children.empty());
+  CHECK(place(kTorch, devices)->children.empty());
+  devices.processes = false;
+  CHECK(place({}, devices)->children.empty());
+  CHECK(place({}, devices)->transport == Transport::Threads);
+}
+
 TEST_CASE("a variable that is missing or is no number is named") {
   CHECK_THAT(without("MASTER_ADDR"), Contains("MASTER_ADDR is not set"));
   CHECK_THAT(without("MASTER_PORT"), Contains("MASTER_PORT is not set"));
