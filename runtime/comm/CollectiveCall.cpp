@@ -35,17 +35,21 @@ static std::string reductionName(int32_t reduction) {
   return name.empty() ? "reduction " + std::to_string(reduction) : name;
 }
 
+/// " (SUM)" or " (SUM as a tree)"
+static std::string orderText(const Call &call) {
+  return " (" + reductionName(call.reduction) + (call.tree ? " as a tree)" : ")");
+}
+
 std::string describeCall(const Call &call) {
   std::string text = callName(call.kind);
   const std::string rows = " of " + std::to_string(call.outer) + " x " + std::to_string(call.inner) + " ";
   switch (call.kind) {
   case CallKind::AllReduce:
-    return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + " (" +
-           reductionName(call.reduction) + ")";
+    return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + orderText(call);
   case CallKind::AllGather:
     return text + rows + dtypeName(call.dtype);
   case CallKind::ReduceScatter:
-    return text + rows + dtypeName(call.dtype) + " (" + reductionName(call.reduction) + ")";
+    return text + rows + dtypeName(call.dtype) + orderText(call);
   case CallKind::Broadcast:
     return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + " from member " +
            std::to_string(call.root);

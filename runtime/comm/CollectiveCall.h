@@ -28,7 +28,7 @@ struct Call {
   uint64_t outer = 1;    // allGather, reduceScatter
   uint64_t inner = 0;    // elements per row; the count of allReduce and broadcast
   int32_t invalid = 0;   // 1: this rank's arguments are bad; all members return an error
-  int32_t reserved = 0;
+  int32_t tree = 0;      // 1: sums are a tree (Reduce.h)
 
   bool operator==(const Call &) const = default;
 };

@@ -2,7 +2,8 @@
 //
 // One object per rank and group. All members call the same operations in the same order; a call returns when this
 // rank's output is complete and its input may be reused. Results are deterministic and equal on all ranks. Reductions
-// add in group order, except by NCCL, whose order is its own. Transports: threads of one process (the default on one
+// add in group order or as a tree over the group (Reduce.h), except by NCCL, whose order is its own: it refuses a tree
+// where the order can be seen. Transports: threads of one process (the default on one
 // machine and the semantic reference), MPI, TCP, NCCL. All pass test/conformance/comm. The operations correspond to
 // those of MPI and NCCL:
 //
@@ -18,6 +19,7 @@
 #ifndef TESSERA_RUNTIME_COMM_COMMUNICATOR_H
 #define TESSERA_RUNTIME_COMM_COMMUNICATOR_H
 
+#include "runtime/comm/Reduce.h"
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
@@ -51,12 +53,12 @@ public:
   virtual int size() const = 0;
 
   /// out[i] = reduction over members of in[i]. in == out is allowed.
-  virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) = 0;
+  virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) = 0;
   /// With `out` seen as [outer, n, inner] and `in` as [outer, inner]: out[o][r] = in[o] of member r.
   virtual Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) = 0;
   /// With `in` seen as [outer, n, inner] and `out` as [outer, inner]: out[o] = reduction over members of in[o][rank()].
   virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                               plan::Reduction reduction) = 0;
+                               Reducer reducer) = 0;
   virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) = 0;
   /// Moves strided boxes between members, for all-to-all, permute and halo. Elements of `out` that no transfer names
   /// keep their values.

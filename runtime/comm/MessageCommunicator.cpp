@@ -55,7 +55,7 @@ Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes,
 /// Works segment by segment. Slice m of a segment goes to member m, is summed there, and comes back to all members.
 /// While one segment is summed and gathered, the slices of the next are under way.
 Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype,
-                                               plan::Reduction reduction) {
+                                               Reducer reducer) {
   const size_t elementSize = bytesPerElement(dtype);
   const size_t segment = kSlice / elementSize * size_;
   const size_t segments = (count + segment - 1) / segment;
@@ -90,7 +90,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
     for (int m = 0; m < size_; ++m)
       inputs_[m] = m == rank_ ? in + start(s, m) * elementSize : received(s, m);
     void *reduced = out + start(s, rank_) * elementSize;
-    reduceTo(inputs_.data(), size_, &reduced, 1, part(s, rank_) / elementSize, dtype, reduction);
+    reduceTo(inputs_.data(), size_, &reduced, 1, part(s, rank_) / elementSize, dtype, reducer);
     TESSERA_RETURN_IF_ERROR(gather->wait()); // the gather of the segment before
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
@@ -102,9 +102,8 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
   return gather->wait();
 }
 
-Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                                      plan::Reduction reduction) {
-  Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
+Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) {
+  Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype), bytes = mine.ok() ? count * elementSize : 0;
   const bool small = bytes <= kPayload;
@@ -116,10 +115,10 @@ Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, p
       TESSERA_RETURN_IF_ERROR(gatherRound(from, scratch(size_ * bytes), bytes, bytes));
     for (int m = 0; m < size_; ++m)
       inputs_[m] = small ? payload(m) : scratch_.data() + m * bytes;
-    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reduction);
+    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reducer);
     return Status();
   }
-  return segmentedAllReduce(from, to, count, dtype, reduction);
+  return segmentedAllReduce(from, to, count, dtype, reducer);
 }
 
 Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
@@ -153,8 +152,8 @@ Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, s
 }
 
 Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                                          plan::Reduction reduction) {
-  Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
+                                          Reducer reducer) {
+  Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
   const Status mine = checkCall(call, size_);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
   const size_t elementSize = bytesPerElement(dtype), row = inner * elementSize;
@@ -197,7 +196,7 @@ Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t oute
         if (m != rank_)
           inputs_[m] = received + m * block;
       void *result = to + o * row + i * elementSize;
-      reduceTo(inputs_.data(), size_, &result, 1, n * w, dtype, reduction);
+      reduceTo(inputs_.data(), size_, &result, 1, n * w, dtype, reducer);
     }
   return Status();
 }

@@ -1,7 +1,7 @@
 //===- MessageCommunicator.h - collectives made of messages ----------------------------------===//
 //
 // The communicator of every transport between processes: MPI and TCP. Results are those of the thread
-// transport, bit for bit: a reduction moves data by messages and adds by Reduce.h, in group order. Small
+// transport, bit for bit: a reduction moves data by messages and adds by Reduce.h, in its orders. Small
 // messages are gathered by all; larger ones go as reduce-scatter (all-to-all of slices, ordered local
 // sum) and all-gather, in segments that stay in the cache (Thakur, Rabenseifner, Gropp: Optimization of
 // collective communication operations in MPICH, 2005, section 4.5, with the tree replaced by all-to-all).
@@ -32,10 +32,10 @@ public:
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override;
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override;
   Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
   Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       plan::Reduction reduction) override;
+                       Reducer reducer) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
   Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
                   plan::DType dtype) override;
@@ -57,7 +57,7 @@ private:
   /// Sends `bytes` of every member to `out + member * blockStride` of all members. This member's own block may be there
   /// already.
   Status gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride);
-  Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype, plan::Reduction reduction);
+  Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype, Reducer reducer);
   /// Like meet(), for an exchange. All members tell each other how much they send to and receive from every peer, and
   /// every member compares the whole table.
   Status checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives, Call call,

@@ -3,12 +3,15 @@
 #include "runtime/support/Float16.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 namespace tessera::rt {
 namespace {
+
+constexpr size_t kAccBytes = 16384; // half of a first-level cache, to leave room for the inputs
 
 struct Half {
   uint16_t bits;
@@ -69,11 +72,25 @@ struct Min {
   }
 };
 
+template <typename T, typename A> void writeAll(const A *acc, size_t m, void *const *out, int outs, size_t at) {
+  if constexpr (std::is_same_v<T, A>) {
+    for (int k = 0; k < outs; ++k)
+      std::memcpy(static_cast<T *>(out[k]) + at, acc, m * sizeof(T));
+  } else {
+    T *first = static_cast<T *>(out[0]) + at;
+    for (size_t i = 0; i < m; ++i)
+      first[i] = Traits<T>::store(acc[i]);
+    for (int k = 1; k < outs; ++k)
+      if (out[k] != out[0])
+        std::memcpy(static_cast<T *>(out[k]) + at, first, m * sizeof(T));
+  }
+}
+
 template <typename T, typename Op>
-void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_t count) {
+void reduceInRow(const void *const *in, int n, void *const *out, int outs, size_t count) {
   using Tr = Traits<T>;
   using Acc = typename Tr::Acc;
-  constexpr size_t kBlock = 16384 / sizeof(Acc); // half of a first-level cache, to leave room for the inputs
+  constexpr size_t kBlock = kAccBytes / sizeof(Acc);
   alignas(64) Acc acc[kBlock];
   for (size_t at = 0; at < count; at += kBlock) {
     const size_t m = std::min(kBlock, count - at);
@@ -91,60 +108,101 @@ void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_
       for (size_t i = 0; i < m; ++i)
         acc[i] = Op::apply(acc[i], Tr::load(c[i]));
     }
-    // Outputs are written last, since one of them may be an input.
-    if constexpr (std::is_same_v<T, Acc>) {
-      for (int k = 0; k < outs; ++k)
-        std::memcpy(static_cast<T *>(out[k]) + at, acc, m * sizeof(T));
-    } else {
-      T *first = static_cast<T *>(out[0]) + at;
-      for (size_t i = 0; i < m; ++i)
-        first[i] = Tr::store(acc[i]);
-      for (int k = 1; k < outs; ++k)
-        if (out[k] != out[0])
-          std::memcpy(static_cast<T *>(out[k]) + at, first, m * sizeof(T));
-    }
+    writeAll<T>(acc, m, out, outs, at); // last, since an output may be an input
   }
 }
 
+template <typename T, typename Op>
+void reduceAsTree(const void *const *in, int n, void *const *out, int outs, size_t count) {
+  using Tr = Traits<T>;
+  using Acc = typename Tr::Acc;
+  // Sums wait on a stack, the larger ones below, as the digits of a binary counter of the pairs.
+  const auto levels = size_t(std::bit_width(unsigned(n)));
+  const size_t block = std::max<size_t>(kAccBytes / sizeof(Acc) / levels / 16 * 16, 16);
+  alignas(64) Acc stack[kAccBytes / sizeof(Acc) + 16 * 32];
+  auto sum = [](Acc a, Acc b) { return Tr::load(Tr::store(Op::apply(a, b))); };
+  for (size_t at = 0; at < count; at += block) {
+    const size_t m = std::min(block, count - at);
+    size_t depth = 0;
+    auto addTop = [&] {
+      Acc *to = stack + (depth - 2) * block;
+      const Acc *from = to + block;
+      for (size_t i = 0; i < m; ++i)
+        to[i] = sum(to[i], from[i]);
+      --depth;
+    };
+    for (int k = 0; k < n; k += 2) {
+      Acc *to = stack + depth++ * block;
+      const T *a = static_cast<const T *>(in[k]) + at;
+      if (k + 1 < n) {
+        const T *b = static_cast<const T *>(in[k + 1]) + at;
+        for (size_t i = 0; i < m; ++i)
+          to[i] = sum(Tr::load(a[i]), Tr::load(b[i]));
+      } else {
+        for (size_t i = 0; i < m; ++i)
+          to[i] = Tr::load(a[i]);
+      }
+      for (int pairs = k / 2 + 1; pairs % 2 == 0; pairs /= 2)
+        addTop();
+    }
+    while (depth > 1)
+      addTop();
+    writeAll<T>(stack, m, out, outs, at); // last, since an output may be an input
+  }
+}
+
+template <typename T, typename Op>
+void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_t count, bool tree) {
+  if (tree && n > 2) // two members have one order
+    reduceAsTree<T, Op>(in, n, out, outs, count);
+  else
+    reduceInRow<T, Op>(in, n, out, outs, count);
+}
+
 template <typename T>
-void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t count, plan::Reduction reduction) {
-  switch (reduction) {
+void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t count, Reducer reducer) {
+  switch (reducer.reduction) {
   case plan::MAX:
-    return reduceTyped<T, Max>(in, n, out, outs, count);
+    return reduceTyped<T, Max>(in, n, out, outs, count, reducer.tree);
   case plan::MIN:
-    return reduceTyped<T, Min>(in, n, out, outs, count);
+    return reduceTyped<T, Min>(in, n, out, outs, count, reducer.tree);
   default:
     if constexpr (std::is_same_v<T, Bool>)
-      return reduceTyped<T, Max>(in, n, out, outs, count);
+      return reduceTyped<T, Max>(in, n, out, outs, count, reducer.tree);
     else
-      return reduceTyped<T, Sum>(in, n, out, outs, count);
+      return reduceTyped<T, Sum>(in, n, out, outs, count, reducer.tree);
   }
 }
 
 } // namespace
 
 void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
-              plan::Reduction reduction) {
+              Reducer reducer) {
   switch (dtype) {
   case plan::F32:
-    return reduceOp<float>(in, n, out, outs, count, reduction);
+    return reduceOp<float>(in, n, out, outs, count, reducer);
   case plan::F64:
-    return reduceOp<double>(in, n, out, outs, count, reduction);
+    return reduceOp<double>(in, n, out, outs, count, reducer);
   case plan::F16:
-    return reduceOp<Half>(in, n, out, outs, count, reduction);
+    return reduceOp<Half>(in, n, out, outs, count, reducer);
   case plan::BF16:
-    return reduceOp<BFloat>(in, n, out, outs, count, reduction);
+    return reduceOp<BFloat>(in, n, out, outs, count, reducer);
   case plan::I64:
-    return reduceOp<int64_t>(in, n, out, outs, count, reduction);
+    return reduceOp<int64_t>(in, n, out, outs, count, reducer);
   case plan::I32:
-    return reduceOp<int32_t>(in, n, out, outs, count, reduction);
+    return reduceOp<int32_t>(in, n, out, outs, count, reducer);
   case plan::I8:
-    return reduceOp<int8_t>(in, n, out, outs, count, reduction);
+    return reduceOp<int8_t>(in, n, out, outs, count, reducer);
   case plan::U8:
-    return reduceOp<uint8_t>(in, n, out, outs, count, reduction);
+    return reduceOp<uint8_t>(in, n, out, outs, count, reducer);
   default:
-    return reduceOp<Bool>(in, n, out, outs, count, reduction);
+    return reduceOp<Bool>(in, n, out, outs, count, reducer);
   }
+}
+
+bool anyOrder(int n, plan::DType dtype, plan::Reduction reduction) {
+  const bool rounds = dtype == plan::F32 || dtype == plan::F64 || dtype == plan::F16 || dtype == plan::BF16;
+  return n <= 2 || reduction != plan::SUM || !rounds;
 }
 
 } // namespace tessera::rt

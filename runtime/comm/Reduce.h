@@ -1,8 +1,13 @@
 //===- Reduce.h - the arithmetic of reductions -----------------------------------------------===//
 //
-// All transports on the host reduce with this function, so that they give the same bits. Elements are combined in group
-// order. F16 and BF16 accumulate in F32 and are rounded once at the end. Integers wrap. A sum of BOOL is "or". MAX and
-// MIN propagate NaN.
+// All transports on the host reduce with this function, so that they give the same bits. Integers wrap. A sum of BOOL is
+// "or". MAX and MIN propagate NaN. There are two orders:
+//
+//   in a row   ((a + b) + c) + d: the order of the members. F16 and BF16 accumulate in F32 and are rounded once.
+//   as a tree  (a + b) + (c + d): neighbours are added, then neighbours of the sums, and so on; what has no neighbour
+//              waits for the next level. Every sum is rounded to the type. If a member's input is itself such a tree
+//              over 2^k parts, and every other member's as well (the last one's over as many or fewer), the result has
+//              the bits of one tree over all parts, so it does not depend on how the parts were shared out.
 //
 //   const void *in[] = {a, b, c};
 //   void *out[] = {x, y};
@@ -21,10 +26,21 @@
 
 namespace tessera::rt {
 
+/// How elements of several members become one.
+struct Reducer {
+  plan::Reduction reduction = plan::NONE;
+  bool tree = false;
+
+  Reducer(plan::Reduction reduction, bool tree = false) : reduction(reduction), tree(tree) {}
+  bool operator==(const Reducer &) const = default;
+};
+
 /// Writes the reduction of `n` >= 1 inputs to each of `outs` >= 1 outputs. An output may be one of the inputs (the same
 /// address), but not overlap one in another way.
 void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
-              plan::Reduction reduction);
+              Reducer reducer);
+/// Whether the result does not depend on the order, whatever the numbers.
+bool anyOrder(int n, plan::DType dtype, plan::Reduction reduction);
 
 } // namespace tessera::rt
 

@@ -211,15 +211,16 @@ Status CollectiveCall::run() {
 }
 
 Status CollectiveCall::communicate(const void *in, void *out) {
+  const Reducer reducer(collective_.reduction(), collective_.tree());
   switch (collective_.kind()) {
   case plan::ALL_REDUCE:
-    TESSERA_RETURN_IF_ERROR(group_.allReduce(in, out, count_, type_, collective_.reduction()));
+    TESSERA_RETURN_IF_ERROR(group_.allReduce(in, out, count_, type_, reducer));
     break;
   case plan::ALL_GATHER:
     TESSERA_RETURN_IF_ERROR(group_.allGather(in, out, outer_, inner_, type_));
     break;
   case plan::REDUCE_SCATTER:
-    TESSERA_RETURN_IF_ERROR(group_.reduceScatter(in, out, outer_, inner_, type_, collective_.reduction()));
+    TESSERA_RETURN_IF_ERROR(group_.reduceScatter(in, out, outer_, inner_, type_, reducer));
     break;
   case plan::BROADCAST:
     TESSERA_RETURN_IF_ERROR(group_.broadcast(in, out, count_, type_, int(collective_.root())));

@@ -23,8 +23,8 @@ Status checkMember(const plan::Plan &plan, const std::vector<BufferRange> &range
   if (c.joined() != 0)
     return Status::error("joins others, but is itself sent with an earlier one");
   if (c.kind() != first.kind() || c.group() != first.group() || c.reduction() != first.reduction() ||
-      plan.buffers(int(c.input())).dtype() != plan.buffers(int(first.input())).dtype())
-    return Status::error("of another kind, group, reduction or type than what it is sent with");
+      c.tree() != first.tree() || plan.buffers(int(c.input())).dtype() != plan.buffers(int(first.input())).dtype())
+    return Status::error("of another kind, group, reduction, order or type than what it is sent with");
   const BufferRange &in = ranges[c.input()], &last = ranges[before.input()];
   if (in.begin != aligned(last.end))
     return Status::error("reads " + bufferText(plan, c.input()) + ", which does not lie behind " +

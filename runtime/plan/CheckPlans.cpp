@@ -32,13 +32,15 @@ struct Meeting {
   plan::DType type;
   plan::Reduction reduction;
   uint32_t dim, splitDim, root, joined;
+  bool tree;
   int64_t haloLo, haloHi;
   std::vector<uint32_t> sources;
   auto operator<=>(const Meeting &) const = default;
 
   Meeting(const plan::Plan &plan, const plan::Collective &c)
       : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
-        joined(c.joined()), haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
+        joined(c.joined()), tree(c.tree()), haloLo(c.halo_lo()), haloHi(c.halo_hi()),
+        sources(c.sources().begin(), c.sources().end()) {
     const plan::Buffer &input = plan.buffers(int(c.input()));
     if (kind != plan::EXCHANGE) // in which every rank may hold more or less
       shape = toVector(input.shape());
@@ -54,6 +56,8 @@ struct Meeting {
       return "element type";
     if (reduction != other.reduction)
       return "reduction (" + reductionName(reduction) + " and " + reductionName(other.reduction) + ")";
+    if (tree != other.tree)
+      return "the order of its sums (one as a tree)";
     if (joined != other.joined)
       return "how many it is sent with (" + std::to_string(joined) + " and " + std::to_string(other.joined) + ")";
     return "dimension, halo, root or sources";

@@ -158,6 +158,8 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
   bool reduces = c.kind() == plan::ALL_REDUCE || c.kind() == plan::REDUCE_SCATTER;
   if (reduces != (c.reduction() == plan::SUM || c.reduction() == plan::MAX || c.reduction() == plan::MIN))
     return Status::error(what + (reduces ? " has no reduction" : " has a reduction"));
+  if (c.tree() && !reduces)
+    return Status::error(what + " adds nothing, so not as a tree either");
   // Only an all-reduce may work in place: the other kinds still read the input after they wrote
   // parts of the output.
   bool inPlace = c.kind() == plan::ALL_REDUCE && in.same(out);

@@ -72,14 +72,18 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
 }
 
 uint32_t neededVersion(const plan::Plan &plan) {
+  uint32_t needed = kOldestPlanVersion;
   for (const plan::Program &program : plan.programs()) {
     if (program.calls_size() > 0) // a reader of version 1 would run every section once, whatever the calls say
-      return 2;
-    for (const plan::Step &step : program.steps())
+      needed = std::max(needed, 2u);
+    for (const plan::Step &step : program.steps()) {
       if (step.collective().kind() == plan::EXCHANGE)
-        return 2;
+        needed = std::max(needed, 2u);
+      if (step.collective().tree()) // a reader of version 2 would add in the order of the members
+        needed = std::max(needed, 3u);
+    }
   }
-  return kOldestPlanVersion;
+  return needed;
 }
 
 Status checkVersion(const plan::Plan &plan) {

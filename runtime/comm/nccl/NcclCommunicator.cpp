@@ -82,11 +82,12 @@ public:
   int size() const override { return int(ranks_.size()); }
   bool enqueues() const override { return true; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override {
-    Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override {
+    Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    return operation(call,
-                     [&](TesseraMessage *m) { return api().allReduce(comm_, in, out, count, dtype, reduction, m); });
+    TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
+    return operation(
+        call, [&](TesseraMessage *m) { return api().allReduce(comm_, in, out, count, dtype, reducer.reduction, m); });
   }
 
   Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override {
@@ -106,9 +107,10 @@ public:
   }
 
   Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       plan::Reduction reduction) override {
-    Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
+                       Reducer reducer) override {
+    Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+    TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
     const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
     const void *sorted = in;
     if (outer > 1) { // [outer, n, row] -> [n, outer, row]
@@ -120,7 +122,7 @@ public:
       sorted = scratch;
     }
     return operation(call, [&](TesseraMessage *m) {
-      return api().reduceScatter(comm_, sorted, out, outer * inner, dtype, reduction, m);
+      return api().reduceScatter(comm_, sorted, out, outer * inner, dtype, reducer.reduction, m);
     });
   }
 
@@ -158,6 +160,16 @@ public:
   }
 
 private:
+  /// NCCL adds in an order of its own, which depends on the number of members, the size and the links.
+  Status checkOrder(const Call &call, Reducer reducer) const {
+    if (!reducer.tree || anyOrder(size(), static_cast<plan::DType>(call.dtype), reducer.reduction))
+      return Status();
+    return Status::error(
+        describeCall(call) + " over " + std::to_string(size()) +
+        " devices: NCCL adds in an order of its own, so results would depend on the number of devices; "
+        "run the plan on the backend cpu, or compile it without sums as trees");
+  }
+
   const TesseraDeviceApi &api() const { return groups_->device->api(); }
 
   /// Enqueues one operation and waits until NCCL has accepted it, but not until it has run.

@@ -17,10 +17,10 @@ public:
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override;
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override;
   Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
   Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       plan::Reduction reduction) override;
+                       Reducer reducer) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
   Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
                   plan::DType dtype) override;
@@ -69,9 +69,8 @@ Status ThreadCommunicator::meet(Call call, const Status &mine, const void *in, v
   return checkAgreement(calls_, group_->ranks);
 }
 
-Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                                     plan::Reduction reduction) {
-  Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
+Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) {
+  Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype);
   // Small inputs are copied to the slots, and every member reads all of them. For larger ones it
@@ -81,7 +80,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
   if (small) {
     for (int m = 0; m < size_; ++m)
       inputs_[m] = slot(m).small;
-    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reduction);
+    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reducer);
     return Status();
   }
   // This member's slice, in whole cache lines.
@@ -94,7 +93,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
       inputs_[m] = static_cast<const std::byte *>(slot(m).in) + begin * elementSize;
       outputs_[m] = static_cast<std::byte *>(slot(m).out) + begin * elementSize;
     }
-    reduceTo(inputs_.data(), size_, outputs_.data(), size_, end - begin, dtype, reduction);
+    reduceTo(inputs_.data(), size_, outputs_.data(), size_, end - begin, dtype, reducer);
   }
   finish();
   return Status();
@@ -118,8 +117,8 @@ Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, si
 }
 
 Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                                         plan::Reduction reduction) {
-  Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
+                                         Reducer reducer) {
+  Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
   const Status mine = checkCall(call, size_);
   const size_t row = inner * bytesPerElement(dtype);
   const bool small = mine.ok() && size_ * outer * row <= kSmallMessage;
@@ -130,7 +129,7 @@ Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer
       inputs_[m] = static_cast<const std::byte *>(from) + (o * size_ + rank_) * row;
     }
     void *to = static_cast<std::byte *>(out) + o * row;
-    reduceTo(inputs_.data(), size_, &to, 1, inner, dtype, reduction);
+    reduceTo(inputs_.data(), size_, &to, 1, inner, dtype, reducer);
   }
   if (!small)
     finish();

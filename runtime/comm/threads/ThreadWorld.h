@@ -12,7 +12,7 @@
 //     });
 //
 // A large all-reduce is two barriers: after the first, each rank reduces its slice of the elements
-// over all inputs in group order, block by block, and stores it to every output. Small messages go
+// over all inputs by Reduce.h, block by block, and stores it to every output. Small messages go
 // through a copy in shared slots and need one barrier. All ranks get the same bits.
 //
 // Errors reach all members: a mismatched call, bad arguments, abort(). After a mismatch or bad

@@ -23,16 +23,23 @@ std::vector<Bytes> allInputs(plan::DType dtype, size_t count, int members, uint6
   return inputs;
 }
 
-void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype, plan::Reduction reduction,
-                    bool inPlace) {
-  const std::vector<Bytes> inputs = allInputs(dtype, count, comm.size(), count + reduction);
+Bytes inOrder(const std::vector<Bytes> &inputs, plan::DType dtype, Reducer reducer) {
+  return reducer.tree ? reduceAsTree(inputs, dtype, reducer.reduction) : reduce(inputs, dtype, reducer.reduction);
+}
+
+std::string orderText(Reducer reducer) {
+  return " " + plan::Reduction_Name(reducer.reduction) + (reducer.tree ? " as a tree" : "");
+}
+
+void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype, Reducer reducer, bool inPlace) {
+  const std::vector<Bytes> inputs = allInputs(dtype, count, comm.size(), count + reducer.reduction);
   Bytes in = inputs[comm.rank()], out(in.size(), 0xee);
-  const std::string what = label("allReduce", dtype, count) + " " + plan::Reduction_Name(reduction);
-  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), 0, dtype, reduction), what);
+  const std::string what = label("allReduce", dtype, count) + orderText(reducer);
+  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), 0, dtype, reducer), what);
   if (inPlace)
     out = in;
-  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reduction), what);
-  check.that(out == reduce(inputs, dtype, reduction), what + ": wrong result");
+  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reducer), what);
+  check.that(out == inOrder(inputs, dtype, reducer), what + ": wrong result");
   check.that(in == inputs[comm.rank()], what + ": input changed");
 }
 
@@ -43,7 +50,8 @@ void allReduce(World &world, Check &check) {
   for (plan::DType dtype : kAllTypes)
     for (plan::Reduction reduction : kReductions)
       for (size_t count : kCounts)
-        checkAllReduce(*comm, check, count, dtype, reduction, (count + reduction) % 2);
+        for (bool tree : {false, true})
+          checkAllReduce(*comm, check, count, dtype, {reduction, tree}, (count + reduction) % 2);
 }
 
 /// Several segments of every blocked path, the last one short.
@@ -51,9 +59,11 @@ void largeAllReduce(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)
     return;
-  for (size_t count : {200003u, 700001u})
-    checkAllReduce(*comm, check, count, plan::F32, plan::SUM, count == 200003u);
-  checkAllReduce(*comm, check, 150001, plan::BF16, plan::SUM, true);
+  for (bool tree : {false, true}) {
+    for (size_t count : {200003u, 700001u})
+      checkAllReduce(*comm, check, count, plan::F32, {plan::SUM, tree}, count == 200003u);
+    checkAllReduce(*comm, check, 150001, plan::BF16, {plan::SUM, tree}, true);
+  }
 }
 
 void checkAllGather(Communicator &comm, Check &check, size_t outer, size_t inner, plan::DType dtype) {
@@ -80,15 +90,15 @@ void allGather(World &world, Check &check) {
 }
 
 void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t inner, plan::DType dtype,
-                        plan::Reduction reduction) {
+                        Reducer reducer) {
   const size_t n = comm.size(), row = inner * elementSize(dtype);
   const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm.size(), 5);
-  const Bytes whole = reduce(inputs, dtype, reduction);
+  const Bytes whole = inOrder(inputs, dtype, reducer);
   Bytes expected(outer * row), out(outer * row, 0xee);
   for (size_t o = 0; o < outer; ++o)
     std::copy_n(whole.begin() + (o * n + comm.rank()) * row, row, expected.begin() + o * row);
-  const std::string what = label("reduceScatter", dtype, outer * n * inner);
-  check.ok(comm.reduceScatter(inputs[comm.rank()].data(), out.data(), outer, inner, dtype, reduction), what);
+  const std::string what = label("reduceScatter", dtype, outer * n * inner) + orderText(reducer);
+  check.ok(comm.reduceScatter(inputs[comm.rank()].data(), out.data(), outer, inner, dtype, reducer), what);
   check.that(out == expected, what + ": wrong result");
 }
 
@@ -99,9 +109,12 @@ void reduceScatter(World &world, Check &check) {
   for (plan::DType dtype : kAllTypes)
     for (plan::Reduction reduction : kReductions)
       for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {0, 4}})
-        checkReduceScatter(*comm, check, outer, inner, dtype, reduction);
-  checkReduceScatter(*comm, check, 2, 40001, plan::F64, plan::SUM);
-  checkReduceScatter(*comm, check, 1000, 77, plan::F64, plan::SUM);
+        for (bool tree : {false, true})
+          checkReduceScatter(*comm, check, outer, inner, dtype, {reduction, tree});
+  for (bool tree : {false, true}) {
+    checkReduceScatter(*comm, check, 2, 40001, plan::F64, {plan::SUM, tree});
+    checkReduceScatter(*comm, check, 1000, 77, plan::F64, {plan::SUM, tree});
+  }
 }
 
 void broadcast(World &world, Check &check) {
@@ -136,7 +149,8 @@ void subgroups(World &world, Check &check) {
     // Different groups run different numbers of operations at once.
     for (int i = 0; i <= first; ++i)
       for (size_t count : {3u, 5000u})
-        checkAllReduce(**comm, check, count, plan::F32, plan::SUM, i % 2);
+        for (bool tree : {false, true})
+          checkAllReduce(**comm, check, count, plan::F32, {plan::SUM, tree}, i % 2);
   }
 }
 

@@ -171,6 +171,18 @@ Bytes reduce(const std::vector<Bytes> &inputs, plan::DType dtype, plan::Reductio
   return result;
 }
 
+Bytes reduceAsTree(std::vector<Bytes> inputs, plan::DType dtype, plan::Reduction reduction) {
+  while (inputs.size() > 1) {
+    std::vector<Bytes> sums;
+    for (size_t i = 0; i + 1 < inputs.size(); i += 2)
+      sums.push_back(reduce({inputs[i], inputs[i + 1]}, dtype, reduction));
+    if (inputs.size() % 2 == 1)
+      sums.push_back(inputs.back());
+    inputs = std::move(sums);
+  }
+  return inputs[0];
+}
+
 std::vector<int64_t> offsets(const Box &box) {
   std::vector<int64_t> list = {box.offset};
   for (size_t d = 0; d < box.count.size(); ++d) {

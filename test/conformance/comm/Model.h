@@ -29,6 +29,8 @@ Bytes values(plan::DType dtype, size_t count, int rank, uint64_t seed);
 
 /// Element-wise reduction in the given order. Half types accumulate in F32 and round once.
 Bytes reduce(const std::vector<Bytes> &inputs, plan::DType dtype, plan::Reduction reduction);
+/// Element-wise reduction as a tree: neighbours, then neighbours of the results. Every result is rounded.
+Bytes reduceAsTree(std::vector<Bytes> inputs, plan::DType dtype, plan::Reduction reduction);
 
 /// Element offsets of a box in row-major order.
 std::vector<int64_t> offsets(const Box &box);

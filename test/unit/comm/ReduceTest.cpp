@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 using namespace tessera::rt;
@@ -88,6 +89,46 @@ TEST_CASE("16-bit sums are rounded once", "[comm]") {
   void *out[] = {&sum};
   reduceTo(in, 3, out, 1, 1, plan::F16, plan::SUM);
   CHECK(halfToFloat(sum) == 2050);
+}
+
+TEST_CASE("a tree of trees is one tree, however the parts are shared out", "[comm]") {
+  struct Shared {
+    int parts, each;
+  };
+  constexpr size_t count = 5001;
+  for (plan::DType type : {plan::F32, plan::F64, plan::BF16, plan::F16}) {
+    const size_t size = bytesPerElement(type);
+    std::mt19937_64 random(7);
+    std::vector<std::vector<std::byte>> parts(16, std::vector<std::byte>(count * size));
+    for (std::vector<std::byte> &part : parts)
+      for (size_t i = 0; i < count; ++i) {
+        const double wide = std::ldexp(double(random() >> 11) - 0x1p52, int(random() % 12) - 58);
+        const auto value = float(wide);
+        const uint16_t half = type == plan::F16 ? floatToHalf(value) : floatToBfloat(value);
+        const void *from = size == 8   ? static_cast<const void *>(&wide)
+                           : size == 4 ? static_cast<const void *>(&value)
+                                       : &half;
+        std::memcpy(part.data() + i * size, from, size);
+      }
+    auto tree = [&](const std::vector<std::vector<std::byte>> &inputs, bool asTree = true) {
+      std::vector<const void *> in;
+      for (const auto &input : inputs)
+        in.push_back(input.data());
+      std::vector<std::byte> sum(count * size);
+      void *out[] = {sum.data()};
+      reduceTo(in.data(), int(in.size()), out, 1, count, type, {plan::SUM, asTree});
+      return sum;
+    };
+    for (const Shared &s : {Shared{8, 2}, {8, 4}, {8, 8}, {16, 2}, {16, 8}, {12, 4}, {6, 2}, {7, 2}, {7, 4}, {11, 4}}) {
+      std::vector<std::vector<std::byte>> members;
+      for (int first = 0; first < s.parts; first += s.each)
+        members.push_back(tree({parts.begin() + first, parts.begin() + std::min(first + s.each, s.parts)}));
+      INFO(s.parts << " parts, " << s.each << " each, type " << type);
+      CHECK(tree(members) == tree({parts.begin(), parts.begin() + s.parts}));
+      if (members.size() > 3) // the orders differ, and the numbers show it
+        CHECK(tree(members) != tree(members, false));
+    }
+  }
 }
 
 TEST_CASE("outputs may be inputs; integers wrap; booleans sum as or", "[comm]") {

@@ -125,6 +125,32 @@ TEST_CASE("memory is registered by all members or by none, and given back") {
   CHECK_THAT(prepared(nullptr, false).message(), Contains("do not use registered memory alike"));
 }
 
+TEST_CASE("sums as trees are refused where NCCL's order shows") {
+  for (int ranks : {2, 3}) {
+    const Status status = runRanks(ranks, [&](World &world) -> Status {
+      Result<std::shared_ptr<Device>> device = deviceFor(world);
+      Floats x(*device, 8), y(*device, 8); // outlive the group
+      std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+      Result<std::unique_ptr<Communicator>> group = gpus->group(ranks == 2 ? std::vector{0, 1} : std::vector{0, 1, 2});
+      if (!group)
+        return group.status();
+      TESSERA_RETURN_IF_ERROR((*group)->allReduce(x.data(), y.data(), 6, plan::F32, {plan::MAX, true}));
+      TESSERA_RETURN_IF_ERROR((*group)->allReduce(x.data(), y.data(), 6, plan::I32, {plan::SUM, true}));
+      TESSERA_RETURN_IF_ERROR((*group)->barrier());
+      Status scattered = (*group)->reduceScatter(x.data(), y.data(), 1, 2, plan::F32, {plan::SUM, true});
+      if (scattered.ok() != (ranks == 2))
+        return Status::error("a reduce-scatter of " + std::to_string(ranks) + " is wrong: " + scattered.message());
+      TESSERA_RETURN_IF_ERROR((*group)->barrier());
+      return (*group)->allReduce(x.data(), y.data(), 6, plan::F32, {plan::SUM, true});
+    });
+    if (ranks == 2)
+      CHECK(status.message() == "");
+    else
+      CHECK_THAT(status.message(),
+                 Contains("allReduce of 6 F32 (SUM as a tree) over 3 devices: NCCL adds in an order of its own"));
+  }
+}
+
 TEST_CASE("an exchange concerns only those who send or receive") {
   Status status = runRanks(3, [&](World &world) -> Status {
     Result<std::shared_ptr<Device>> device = deviceFor(world);

@@ -39,7 +39,14 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(3); }, "format version 3"},
+    {"version", [](auto &p) { p.set_version(4); }, "format version 4"},
+    {"version of trees", [](auto &p) { coll(p, GRADIENT_SUM).set_tree(true); }, "uses what version 3 has brought"},
+    {"a tree without sums",
+     [](auto &p) {
+       p.set_version(3);
+       coll(p, GATHER).set_tree(true);
+     },
+     "adds nothing"},
     {"mesh axis of 0", [](auto &p) { p.mutable_mesh(0)->set_size(0); }, "number of ranks invalid"},
     {"mesh too large", [](auto &p) { p.mutable_mesh(0)->set_size(100000); }, "ranks invalid"},
     {"mesh axes of one name", [](auto &p) { *p.add_mesh() = p.mesh(0); }, "two mesh axes"},
@@ -324,6 +331,12 @@ const std::vector<Case> kAllRanks = {
      [](auto &p) { p.mutable_programs(0)->mutable_steps()->SwapElements(GRADIENT_SUM, LOSS_SUM); }, "rank 0 does"},
     {"another kind", [](auto &p) { coll(p, GRADIENT_SUM).set_kind(plan::PERMUTE); }, "differs in kind"},
     {"another reduction", [](auto &p) { coll(p, GRADIENT_SUM).set_reduction(plan::MAX); }, "differs in reduction"},
+    {"another order",
+     [](auto &p) {
+       p.set_version(3);
+       coll(p, GRADIENT_SUM).set_tree(true);
+     },
+     "differs in the order of its sums"},
     {"another shape", [](auto &p) { coll(p, GRADIENT_SUM).set_input(LR); }, "differs in shape"},
     {"another type", [](auto &p) { buf(p, GRAD).set_dtype(plan::I32); }, "element type"},
     {"another dimension", [](auto &p) { coll(p, GATHER).set_dim(1); }, "differs in dimension"},

@@ -54,13 +54,20 @@ const std::vector<Case> kCases = {
     {"more than there are", [](auto &p) { sum(p, SUM_A).set_joined(9); }, "more than there are behind it"},
     {"a kernel among them", [](auto &p) { sum(p, SUM_A).set_joined(3); }, "no collective, but sent with others"},
     {"joins twice", [](auto &p) { sum(p, SUM_B).set_joined(1); }, "itself sent with an earlier one"},
-    {"another reduction", [](auto &p) { sum(p, SUM_B).set_reduction(plan::MAX); }, "another kind, group, reduction"},
+    {"another reduction", [](auto &p) { sum(p, SUM_B).set_reduction(plan::MAX); },
+     "another kind, group, reduction, order or type"},
+    {"another order",
+     [](auto &p) {
+       p.set_version(3);
+       sum(p, SUM_B).set_tree(true);
+     },
+     "another kind, group, reduction, order"},
     {"another type",
      [](auto &p) {
        for (int b : {C, C_SUM})
          buf(p, b).set_dtype(plan::I32);
      },
-     "another kind, group, reduction"},
+     "another kind, group, reduction, order or type"},
     {"another kind",
      [](auto &p) {
        sum(p, SUM_A).set_kind(plan::BROADCAST);
