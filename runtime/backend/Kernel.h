@@ -33,6 +33,9 @@ struct KernelCall {
   std::vector<TensorView> outputs;
   int threads = 1;
   bool widen = false; // F32 in the kernel's expression means F64
+  // The plan is reproducible: the bits of a result depend on nothing but the operands that it is made of. Not on
+  // `threads`, on what is cut that is not summed over, on layouts, or on what else a loop computes.
+  bool exact = false;
   // Where the index of the running call of the step's section stands while a kernel runs (plan.proto); null: it is 0.
   const uint32_t *index = nullptr;
 

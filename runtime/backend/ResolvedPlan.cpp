@@ -70,6 +70,7 @@ Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::ve
   call.kernel = &kernel;
   call.threads = std::max(1, options.threads);
   call.widen = options.widen;
+  call.exact = plan.leaves() > 0;
   for (bool output : {false, true})
     for (uint32_t b : output ? kernel.outputs() : kernel.inputs()) {
       if (b >= buffers.size())

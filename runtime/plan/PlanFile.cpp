@@ -72,7 +72,7 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
 }
 
 uint32_t neededVersion(const plan::Plan &plan) {
-  uint32_t needed = kOldestPlanVersion;
+  uint32_t needed = plan.leaves() > 0 ? 3 : kOldestPlanVersion;
   for (const plan::Program &program : plan.programs()) {
     if (program.calls_size() > 0) // a reader of version 1 would run every section once, whatever the calls say
       needed = std::max(needed, 2u);

@@ -83,8 +83,10 @@ dnnl::convolution_forward::primitive_desc hintFor(const KernelCall &call, const 
 
 BindResult bindConv(const KernelCall &call) {
   ConvCall c = describe(call);
-  useThreads(call.threads);
-  auto kernel = std::make_unique<DnnlKernel>(call.threads);
+  // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
+  const int threads = call.exact && call.name() == "conv_weight_grad" ? 1 : call.threads;
+  useThreads(threads);
+  auto kernel = std::make_unique<DnnlKernel>(threads);
   if (call.name() == "conv") {
     auto pd = choose<dnnl::convolution_forward::primitive_desc>(
         c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });

@@ -20,6 +20,10 @@ memory::desc matrix(const TensorView &view, size_t rank, bool transposed) {
                       memory::dims(strides.begin(), strides.end()));
 }
 
+/// Whether an element's terms are added in an order that depends on their number alone. The older code for matrix
+/// products, which processors without AVX-512 get, shares terms out over threads and by the number of rows.
+bool keepsOrder(const std::string &implementation) { return implementation.starts_with("brg"); }
+
 bool acceptsMatMul(const KernelCall &call) {
   return acceptsDnnl(call) && acceptsPlain(call) && call.outputs[0].shape.size() <= 12;
 }
@@ -33,7 +37,7 @@ BindResult bindMatMul(const KernelCall &call) {
   memory::desc y = matrix(call.outputs[0], rank, false);
   try {
     dnnl::matmul::primitive_desc pd({a, b, y}, dnnlAttributes(), dnnlEngine(), true);
-    if (!pd || !isFast(pd.impl_info_str()))
+    if (!pd || !isFast(pd.impl_info_str()) || (call.exact && !keepsOrder(pd.impl_info_str())))
       return BindResult(std::unique_ptr<BoundKernel>());
     auto kernel = std::make_unique<DnnlKernel>(call.threads);
     kernel->operand(DNNL_ARG_SRC, call.inputs[0], a, pd.src_desc());

@@ -205,3 +205,13 @@ TEST_CASE("a plain tensor beside a convolution is copied, and one with its chann
     CHECK_THAT((*loaded)->describe(0, 3), Contains("on plain copies"));
   }
 }
+
+TEST_CASE("a reproducible plan is refused") {
+  PlanBuilder p;
+  const uint32_t x = p.buffer(plan::F32, {4}), y = p.buffer(plan::F32, {4});
+  p.kernel("relu", {x}, {y});
+  CHECK(p.refusal("cuda").empty());
+  p.plan().set_version(3);
+  p.plan().set_leaves(4);
+  CHECK_THAT(p.refusal("cuda"), Contains("the plan is reproducible") && Contains("run it on the backend cpu"));
+}

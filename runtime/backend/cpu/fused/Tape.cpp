@@ -164,7 +164,8 @@ public:
     tape_.pointers = e_.valueCount();
     findUses();
     classify();
-    foldMultiplications();
+    // A product that is rounded where it is stored is rounded everywhere.
+    foldMultiplications(!call_.exact);
     findDots();
     if (!placeResults())
       return std::nullopt;
@@ -255,12 +256,12 @@ private:
 
   /// A product a * b is folded into the addition or subtraction that reads it, if only one does. It is not if that
   /// would move the product from the lanes to the tile.
-  void foldMultiplications() {
+  void foldMultiplications(bool mayFold) {
     folded_.assign(e_.code.size(), false);
     foldAt_.assign(e_.code.size(), -1);
     for (size_t c = 0; c < e_.code.size(); ++c)
       runsAt_.push_back(c);
-    for (size_t c = 0; c < e_.code.size(); ++c) {
+    for (size_t c = 0; mayFold && c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
       if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) || !uses_[valueOf(c)])
         continue;
@@ -444,6 +445,10 @@ private:
 std::optional<Tape> buildTape(const ExpressionCode &code, const KernelCall &call) {
   if (!supported(code))
     return std::nullopt;
+  // Tiles and chunks, which follow from the whole domain, decide how numbers are added.
+  for (const ExpressionResult &result : code.results)
+    if (call.exact && result.reduction == plan::SUM)
+      return std::nullopt;
   std::optional<LoopNest> nest = buildLoopNest(code, call);
   if (!nest)
     return std::nullopt;

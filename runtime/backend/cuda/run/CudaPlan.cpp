@@ -50,6 +50,10 @@ CudaPlan::~CudaPlan() {
 Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan,
                                                    const LoadOptions &options) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
+  if (plan.leaves() > 0)
+    return Status::error(
+        "the plan is reproducible (--reproducible), which the backend cuda is not: its libraries choose "
+        "how to add by the shapes of a rank; run it on the backend cpu, or compile it without");
   // Calls are checked once before memory is allocated, and then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
