@@ -12,6 +12,10 @@
 //
 // writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
 //
+//   torchrun --nnodes 4 --nproc_per_node 4 ... --no_python -- tessera-profile --network
+//
+// measures the links among machines as tessera-run --check does, without a plan.
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
 #include "runtime/support/CommandFiles.h"
@@ -21,6 +25,7 @@
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
+#include "tools/profile/Network.h"
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
@@ -36,7 +41,7 @@ namespace {
 
 struct CommandLine {
   std::string program, output, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
-  bool quiet = false;
+  bool quiet = false, network = false, json = false;
   MeasureOptions measure;
 };
 
@@ -68,8 +73,12 @@ rt::Status checkFiles(const CommandLine &c) {
 
 /// Checks the command line without reading files, and parses its texts.
 llvm::Error complete(CommandLine &c) {
+  if (c.network)
+    return llvm::Error::success();
+  if (c.json)
+    return llvm::createStringError("--json is for --network: the other outputs are JSON files");
   if (c.output.empty() && c.topology.empty())
-    return llvm::createStringError("give -o FILE and --mesh, or --write-topology FILE");
+    return llvm::createStringError("give -o FILE and --mesh, --write-topology FILE, or --network");
   if (llvm::Error e = strategies::parseBytes(c.maxBytes).moveInto(c.measure.maxBytes))
     return e;
   if (c.output.empty())
@@ -144,6 +153,14 @@ int main(int argc, char **argv) {
   auto *topology = app.add_option("--write-topology", c.topology,
                                   "Topology file to write: this machine's GPUs as nvidia-smi shows them")
                        ->type_name("FILE");
+  auto *program = app.get_option("PROGRAM");
+  app.add_flag("--network", c.network,
+               "Measure the links among the machines on which a launcher has started this program: as tessera-run "
+               "--check, without a plan")
+      ->excludes(output)
+      ->excludes(topology)
+      ->excludes(program);
+  app.add_flag("--json", c.json, "With --network: print one JSON object instead of a table");
   app.add_option("--like", c.like, "Topology with the rates of a GPU that is not known")->needs(topology);
   app.add_option("--device", c.device, "cpu or cuda: where kernels and collectives are measured")
       ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -168,6 +185,10 @@ int main(int argc, char **argv) {
   if (llvm::Error e = complete(c))
     return fail(std::move(e), rt::kExitUsage);
   rt::endOnInterrupt("tessera-profile");
+  if (c.network) {
+    const rt::Status found = checkNetwork(c.json);
+    return found ? 0 : fail(llvm::createStringError(found.message()), rt::kExitError);
+  }
   llvm::Error e = run(c);
   return e ? fail(std::move(e), rt::kExitError) : 0;
 }

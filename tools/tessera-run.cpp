@@ -57,7 +57,7 @@ constexpr double kStepTimeout = 600;
 
 struct CommandLine {
   std::string plan, device = "cpu", log, tensorboard, every, trace, numerics, html;
-  bool eval = false, infer = false, verify = false, check = false, quiet = false, noGraphs = false;
+  bool eval = false, infer = false, verify = false, check = false, json = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
   LaunchOptions launch;
@@ -187,7 +187,8 @@ void declare(CLI::App &app, CommandLine &c) {
                  "file, as of tessera-dump --html. Traces the third step unless --trace names others")
       ->type_name("FILE");
   app.add_flag("--profile", r.profile, "Show which steps took the time");
-  app.add_flag("--quiet", c.quiet, "Print errors only");
+  auto *quiet = app.add_flag("--quiet", c.quiet, "Print errors only");
+  app.add_flag("--json", c.json, "With --check: print one JSON object instead of a table")->excludes(quiet);
 }
 
 const char *environment(const char *name) { return std::getenv(name); }
@@ -216,6 +217,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--infer needs --output DIR");
   if (c.check && (c.launch.restarts > 0 || c.launch.elastic || !(c.html + c.trace).empty()))
     return Status::error("--check runs nothing: --restarts, --elastic, --html and --trace have no meaning with it");
+  if (c.json && !c.check)
+    return Status::error("--json is for --check; --log writes what the other modes find as JSON");
   if (r.data.empty() && !c.check)
     return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
                          "tokens:FILE or synthetic");
@@ -353,18 +356,15 @@ Status check(const CommandLine &c, const PlanDirectory &plan, World &world, Cons
     return report.status();
   if (world.rank() != 0)
     return Status();
-  std::istringstream table(checkTable(*report));
-  for (std::string line; std::getline(table, line);)
-    console.line(line);
-  const std::vector<std::string> faults = checkFaults(*report);
-  console.line("");
-  for (const std::string &fault : faults)
-    console.line("WRONG: " + fault);
-  console.line("checked in " + durationText(report->seconds) + (faults.empty() ? ": nothing is wrong" : ""));
-  if (faults.empty())
-    return Status();
-  return Status::error("--check: " + faults.front() +
-                       (faults.size() > 1 ? "; and " + std::to_string(faults.size() - 1) + " more" : ""));
+  if (c.json) {
+    std::fputs(checkJson(*report).c_str(), stdout);
+    std::fflush(stdout);
+  } else {
+    std::istringstream text(checkText(*report));
+    for (std::string line; std::getline(text, line);)
+      console.line(line);
+  }
+  return checkFault(*report).context("--check");
 }
 
 Status run(CommandLine &c, char **argv, RunResult &result) {

@@ -10,8 +10,11 @@
 namespace tessera::rt {
 namespace {
 
-constexpr int kAgain = 3;         // so often slow links are measured again,
-constexpr size_t kMostAgain = 12; // and so many of them, the slowest
+constexpr int kAgain = 3;              // so often slow links are measured again,
+constexpr size_t kMostAgain = 12;      // and so many of them, the slowest,
+constexpr double kAgainUntil = 6;      // unless so many seconds of the check have passed
+constexpr double kReduceSeconds = 0.5; // a long all-reduce is smaller where the slowest link would make it take longer
+constexpr size_t kLeastReduce = size_t(1) << 14;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -46,8 +49,8 @@ Status gatherFacts(Communicator &everyone, const RankFacts &own, CheckReport &re
   return everyone.allGather(&own, report.ranks.data(), 1, sizeof own, plan::U8);
 }
 
-Status measureLinks(Communicator &everyone, CheckReport &report) {
-  Result<Latencies> mine = measureLatencies(everyone);
+Status measureLinks(World &world, Communicator &everyone, double begin, CheckReport &report) {
+  Result<Latencies> mine = measureLatencies(world, everyone);
   if (!mine)
     return mine.status();
   Result<std::vector<std::vector<double>>> latency = gather(everyone, mine->seconds),
@@ -62,7 +65,7 @@ Status measureLinks(Communicator &everyone, CheckReport &report) {
       first.push_back(int(r));
   if (first.size() < 2)
     return Status();
-  Result<std::vector<double>> rates = measureBandwidths(everyone, first);
+  Result<std::vector<double>> rates = measureBandwidths(world, everyone, first);
   if (!rates)
     return rates.status();
   Result<std::vector<std::vector<double>>> all = gather(everyone, *rates);
@@ -76,16 +79,18 @@ Status measureLinks(Communicator &everyone, CheckReport &report) {
   for (int again = 0; again < kAgain; ++again) {
     std::vector<size_t> slow = slowLinks(report);
     slow.resize(std::min(slow.size(), kMostAgain));
+    double passed = now() - begin;
+    TESSERA_RETURN_IF_ERROR(everyone.allReduce(&passed, &passed, 1, plan::F64, plan::MAX));
+    if (slow.empty() || passed > kAgainUntil)
+      break;
     std::vector<double> mine;
     for (size_t i : slow) {
       Result<double> rate =
-          measureDirection(everyone, first[size_t(report.links[i].from)], first[size_t(report.links[i].to)]);
+          measureDirection(world, first[size_t(report.links[i].from)], first[size_t(report.links[i].to)]);
       if (!rate)
         return rate.status();
       mine.push_back(*rate);
     }
-    if (slow.empty())
-      break;
     Result<std::vector<std::vector<double>>> rows = gather(everyone, mine);
     if (!rows)
       return rows.status();
@@ -94,6 +99,18 @@ Status measureLinks(Communicator &everyone, CheckReport &report) {
         report.links[slow[s]].bytesPerSecond = std::max(report.links[slow[s]].bytesPerSecond, row[s]);
   }
   return Status();
+}
+
+/// The bytes of a long all-reduce, which passes a link about twice.
+size_t longReduce(const CheckReport &report) {
+  double slowest = 1e300;
+  for (const HostLink &link : report.links)
+    if (link.bytesPerSecond > 0)
+      slowest = std::min(slowest, link.bytesPerSecond);
+  size_t bytes = kLongReduce;
+  while (bytes > kLeastReduce && 2 * double(bytes) > kReduceSeconds * slowest)
+    bytes /= 4;
+  return bytes;
 }
 
 /// Every rank has as many groups as the others, in the same order.
@@ -107,7 +124,7 @@ Status measureGroups(const PlanDirectory &plan, World &world, Communicator &ever
         world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
     if (!members)
       return members.status();
-    for (size_t bytes : {kShortReduce, kLongReduce}) {
+    for (size_t bytes : {kShortReduce, report.longReduce}) {
       Result<double> seconds = measureAllReduce(**members, bytes);
       if (!seconds)
         return seconds.status();
@@ -155,7 +172,8 @@ Result<CheckReport> checkRanks(const PlanDirectory &plan, const CheckOptions &op
       found));
   nameHosts(found);
   if (!options.threads && world.size() > 1)
-    TESSERA_RETURN_IF_ERROR(measureLinks(**everyone, found));
+    TESSERA_RETURN_IF_ERROR(measureLinks(world, **everyone, begin, found));
+  found.longReduce = longReduce(found);
   TESSERA_RETURN_IF_ERROR(measureGroups(plan, world, **everyone, found));
   TESSERA_RETURN_IF_ERROR((*everyone)->barrier()); // nobody leaves before all are done
   found.seconds = now() - begin;

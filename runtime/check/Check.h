@@ -38,7 +38,7 @@ struct HostLink {
 struct GroupTime {
   std::string name;
   std::vector<int> ranks;
-  double shortSeconds = 0, longSeconds = 0; // of an all-reduce of kShortReduce and of kLongReduce bytes
+  double shortSeconds = 0, longSeconds = 0; // of an all-reduce of kShortReduce and of CheckReport::longReduce bytes
 };
 
 /// A direction is slow if the others are so many times as fast. Set by hand: what busy machines do is below it, what is
@@ -55,7 +55,8 @@ struct CheckReport {
   std::vector<double> clockAhead;           // by rank: of rank 0's clock, seconds
   std::vector<HostLink> links;
   std::vector<GroupTime> groups;
-  double seconds = 0; // that the check took
+  size_t longReduce = kLongReduce; // bytes; fewer where a link is so slow that they would take long
+  double seconds = 0;              // that the check took
   bool checkpoints = false, devices = false;
 };
 
@@ -67,6 +68,14 @@ std::vector<size_t> slowLinks(const CheckReport &report);
 
 /// Hosts, links, groups: lines for people.
 std::string checkTable(const CheckReport &report);
+
+/// The table, what is wrong, and how long the check took: what a person reads.
+std::string checkText(const CheckReport &report);
+/// The first of what is wrong, and how much more, as an error.
+Status checkFault(const CheckReport &report);
+
+/// All of it as one JSON object, with what is wrong as "wrong". Bytes, seconds; what was not measured is null.
+std::string checkJson(const CheckReport &report);
 
 /// What is wrong, a sentence each; empty: nothing.
 std::vector<std::string> checkFaults(const CheckReport &report);

@@ -25,14 +25,27 @@ std::string format(const char *pattern, double value) {
   return text;
 }
 
+/// 0 is not measured.
 std::string bitsText(double bytesPerSecond) {
+  if (bytesPerSecond <= 0)
+    return "-";
   const double bits = 8 * bytesPerSecond;
   return bits >= 1e9   ? format("%.3g Gbit/s", bits / 1e9)
          : bits >= 1e6 ? format("%.3g Mbit/s", bits / 1e6)
                        : format("%.3g kbit/s", bits / 1e3);
 }
 
-std::string milliseconds(double seconds) { return format(seconds < 0.1 ? "%.2f ms" : "%.0f ms", 1e3 * seconds); }
+/// 0 is not measured.
+std::string milliseconds(double seconds) {
+  if (seconds <= 0)
+    return "-";
+  return format(seconds < 0.1 ? "%.2f ms" : "%.0f ms", 1e3 * seconds);
+}
+
+/// "1 MiB", "64 KiB".
+std::string sizeText(size_t bytes) {
+  return bytes >= size_t(1) << 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB";
+}
 
 /// "a tenth", "1/37".
 std::string partText(double part) {
@@ -190,12 +203,13 @@ std::string linkTable(const CheckReport &report) {
 std::string groupTable(const CheckReport &report) {
   if (report.groups.empty())
     return "";
-  std::vector<std::vector<std::string>> rows = {{"group", "ranks", "all-reduce of 4 B", "of 1 MiB", "a rank sends"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"group", "ranks", "all-reduce of 4 B", "of " + sizeText(report.longReduce), "a rank sends"}};
   for (const GroupTime &group : report.groups) {
     const double n = double(group.ranks.size());
     rows.push_back({printable(group.name), ranksText(group.ranks), milliseconds(group.shortSeconds),
                     milliseconds(group.longSeconds),
-                    bitsText(2 * (n - 1) / n * double(kLongReduce) / group.longSeconds)});
+                    bitsText(2 * (n - 1) / n * double(report.longReduce) / group.longSeconds)});
   }
   return "\n" + aligned(rows);
 }
@@ -203,7 +217,8 @@ std::string groupTable(const CheckReport &report) {
 double usualRate(const CheckReport &report) {
   std::vector<double> rates;
   for (const HostLink &link : report.links)
-    rates.push_back(link.bytesPerSecond);
+    if (link.bytesPerSecond > 0)
+      rates.push_back(link.bytesPerSecond);
   return median(std::move(rates));
 }
 
@@ -220,7 +235,9 @@ void judgeLinks(const CheckReport &report, std::vector<std::string> &faults) {
   std::vector<double> trips;
   for (const HostLink &link : report.links)
     trips.push_back(latencyOf(report, link.from, link.to));
-  const double usualTrip = median(trips);
+  std::vector<double> known;
+  std::copy_if(trips.begin(), trips.end(), std::back_inserter(known), [](double trip) { return trip > 0; });
+  const double usualTrip = median(std::move(known));
   for (size_t i = 0; i < trips.size(); ++i)
     if (trips[i] > kLate * usualTrip && trips[i] > usualTrip + kLateSeconds)
       faults.push_back(pair(report.links[i]) + " after " + milliseconds(trips[i]) + ", the others take " +
@@ -254,7 +271,7 @@ std::vector<size_t> slowLinks(const CheckReport &report) {
   const double usual = usualRate(report);
   std::vector<size_t> slow;
   for (size_t i = 0; i < report.links.size(); ++i)
-    if (report.links[i].bytesPerSecond * kSlowLink < usual)
+    if (const double rate = report.links[i].bytesPerSecond; rate > 0 && rate * kSlowLink < usual)
       slow.push_back(i);
   std::stable_sort(slow.begin(), slow.end(),
                    [&](size_t a, size_t b) { return report.links[a].bytesPerSecond < report.links[b].bytesPerSecond; });
@@ -282,6 +299,23 @@ std::vector<std::string> checkFaults(const CheckReport &report) {
       faults.push_back(name + " on host " + hostName(report, size_t(report.hostOf[r])) + ": " + printable(own.fault));
   }
   return faults;
+}
+
+std::string checkText(const CheckReport &report) {
+  std::string text = checkTable(report) + "\n";
+  const std::vector<std::string> faults = checkFaults(report);
+  for (const std::string &fault : faults)
+    text += "WRONG: " + fault + "\n";
+  return text + "checked in " + format(report.seconds < 10 ? "%.1f s" : "%.0f s", report.seconds) +
+         (faults.empty() ? ": nothing is wrong\n" : "\n");
+}
+
+Status checkFault(const CheckReport &report) {
+  const std::vector<std::string> faults = checkFaults(report);
+  if (faults.empty())
+    return Status();
+  return Status::error(faults.front() +
+                       (faults.size() > 1 ? "; and " + std::to_string(faults.size() - 1) + " more" : ""));
 }
 
 } // namespace tessera::rt

@@ -6,11 +6,14 @@
 namespace tessera::rt {
 namespace {
 
-constexpr int kPings = 6;                                         // the first opens the way
-constexpr size_t kStages[] = {1 << 16, 1 << 19, size_t(1) << 22}; // bytes of long messages, until one takes
-constexpr double kLongEnough = 0.05;                              // so many seconds
-constexpr int kReduces = 4;                                       // the first opens the ways
-constexpr double kSlowReduce = 0.2;                               // seconds; one such is enough
+constexpr int kPings = 8;                                                   // the first opens the way
+constexpr size_t kStages[] = {1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22}; // bytes of long messages, until one takes
+constexpr double kLongEnough = 0.05; // so many seconds, or less where there are many
+constexpr int kReduces = 4;          // the first opens the ways
+constexpr double kSlowReduce = 0.2;  // seconds; one such is enough
+// What is not measured after so many seconds is not measured. Set by hand: sixteen ranks on four hosts need a tenth of
+// it on an idle machine.
+constexpr double kLatencySeconds = 3, kBandwidthSeconds = 3;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 int64_t wallClock() {
@@ -18,39 +21,46 @@ int64_t wallClock() {
       .count();
 }
 
-/// One exchange in which this rank sends bytes to one rank, or receives some, or does neither. A peer of -1: neither.
-/// All ranks make the same calls, as communicators want it.
-Status send(Communicator &everyone, int to, const void *data, size_t bytes) {
-  const std::vector<Transfer> list = {{to, {0, {int64_t(bytes)}, {1}}}};
-  return everyone.exchange(data, to < 0 || bytes == 0 ? std::vector<Transfer>() : list, nullptr, {}, plan::U8);
-}
-Status receive(Communicator &everyone, int from, void *data, size_t bytes) {
-  const std::vector<Transfer> list = {{from, {0, {int64_t(bytes)}, {1}}}};
-  return everyone.exchange(nullptr, {}, data, from < 0 || bytes == 0 ? std::vector<Transfer>() : list, plan::U8);
+/// This rank and its partner; a partner of -1: this rank alone. All ranks call it. Groups of two meet without the
+/// others, so that what two of them measure is theirs.
+Result<std::unique_ptr<Communicator>> pairUp(World &world, int partner) {
+  std::vector<int> members = {world.rank()};
+  if (partner >= 0)
+    members.insert(partner < world.rank() ? members.begin() : members.end(), partner);
+  return world.group(members);
 }
 
 /// One call in which the sender sends and the receiver receives.
-Status pass(Communicator &everyone, bool sends, int partner, void *data, size_t bytes) {
-  return sends ? send(everyone, partner, data, bytes) : receive(everyone, partner, data, bytes);
+Status pass(Communicator &pair, bool sends, void *data, size_t bytes) {
+  const std::vector<Transfer> list = {{1 - pair.rank(), {0, {int64_t(bytes)}, {1}}}}, none;
+  return sends ? pair.exchange(data, list, nullptr, none, plan::U8)
+               : pair.exchange(nullptr, none, data, list, plan::U8);
 }
 
-/// A sender's bytes per second to its partner; 0 for a receiver, and for a rank without a partner.
-Result<double> measureRate(Communicator &everyone, bool sends, int partner, std::vector<char> &buffer) {
-  double rate = 0;
-  bool enough = false;
+/// A sender's bytes per second to its partner; 0 for a receiver. Messages grow until one takes `enough` seconds.
+Result<double> measureRate(Communicator &pair, bool sends, double enough, std::vector<char> &buffer) {
+  double rate = 0, took = 0;
   for (size_t stage : kStages) {
-    uint64_t bytes = enough ? 0 : stage; // the sender decides
-    TESSERA_RETURN_IF_ERROR(pass(everyone, sends, partner, &bytes, sizeof bytes));
+    uint64_t bytes = took > enough ? 0 : stage; // the sender decides
+    TESSERA_RETURN_IF_ERROR(pass(pair, sends, &bytes, sizeof bytes));
+    if (bytes == 0)
+      break;
     char answer = 0;
     const double begin = now();
-    TESSERA_RETURN_IF_ERROR(pass(everyone, sends, partner, buffer.data(), bytes));
-    TESSERA_RETURN_IF_ERROR(pass(everyone, !sends, partner, &answer, 1));
-    const double took = now() - begin;
-    if (sends && bytes > 0 && partner >= 0)
+    TESSERA_RETURN_IF_ERROR(pass(pair, sends, buffer.data(), bytes));
+    TESSERA_RETURN_IF_ERROR(pass(pair, !sends, &answer, 1));
+    took = now() - begin;
+    if (sends)
       rate = double(bytes) / took;
-    enough |= took > kLongEnough;
   }
   return rate;
+}
+
+/// Whether less than `most` seconds have passed since `begin` on every rank: the same answer on all.
+Result<bool> hasTime(Communicator &everyone, double begin, double most) {
+  double passed = now() - begin, longest = 0;
+  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&passed, &longest, 1, plan::F64, plan::MAX));
+  return longest < most;
 }
 
 } // namespace
@@ -69,61 +79,84 @@ int tournamentPartner(int player, int round, int players) {
   return ring < players ? ring : -1;
 }
 
-Result<Latencies> measureLatencies(Communicator &everyone) {
-  const int me = everyone.rank(), n = everyone.size();
+Result<Latencies> measureLatencies(World &world, Communicator &everyone) {
+  const int me = world.rank(), n = world.size();
+  const double start = now();
   Latencies found{std::vector<double>(size_t(n)), std::vector<double>(size_t(n))};
   for (int round = 0; round < tournamentRounds(n); ++round) {
-    TESSERA_RETURN_IF_ERROR(everyone.barrier());
+    Result<bool> time = hasTime(everyone, start, kLatencySeconds);
+    if (!time)
+      return time.status();
+    if (!*time)
+      break;
     const int partner = tournamentPartner(me, round, n);
-    for (bool first : {true, false}) { // both measure, one after the other
-      const bool asks = (me < partner) == first;
-      double shortest = 1e300, ahead = 0;
-      for (int ping = 0; ping < kPings; ++ping) {
-        const int64_t clock = wallClock();
-        const double begin = now();
-        int64_t told = clock;
-        TESSERA_RETURN_IF_ERROR(pass(everyone, asks, partner, &told, sizeof told));
-        told = wallClock();
-        TESSERA_RETURN_IF_ERROR(pass(everyone, !asks, partner, &told, sizeof told));
-        const double took = now() - begin;
-        if (took < shortest && ping > 0) {
-          shortest = took;
-          ahead = double(told - clock) / 1e9 - took / 2;
-        }
+    Result<std::unique_ptr<Communicator>> pair = pairUp(world, partner);
+    if (!pair)
+      return pair.status();
+    if (partner < 0)
+      continue;
+    // Both send and receive at once. What this rank sends in one call, its partner has before it sends in the next; so
+    // from the begin of one call to the end of the next a message goes there and another one back.
+    double shortest = 1e300, ahead = 0, before = 0;
+    int64_t clockBefore = 0;
+    for (int ping = 0; ping < kPings; ++ping) {
+      const int64_t clock = wallClock();
+      const double begin = now();
+      int64_t clocks[2] = {};
+      TESSERA_RETURN_IF_ERROR((*pair)->allGather(&clock, clocks, 1, 1, plan::I64));
+      const double took = now() - before;
+      if (took < shortest && ping > 1) {
+        shortest = took;
+        ahead = double(clocks[1 - (*pair)->rank()] - clockBefore) / 1e9 - took / 2;
       }
-      if (asks && partner >= 0) {
-        found.seconds[size_t(partner)] = shortest / 2;
-        found.clockAhead[size_t(partner)] = ahead;
-      }
+      before = begin;
+      clockBefore = clock;
     }
+    found.seconds[size_t(partner)] = shortest / 2;
+    found.clockAhead[size_t(partner)] = ahead;
   }
   return found;
 }
 
-Result<double> measureDirection(Communicator &everyone, int from, int to) {
-  const int me = everyone.rank();
-  std::vector<char> buffer(me == from || me == to ? std::end(kStages)[-1] : 1);
-  TESSERA_RETURN_IF_ERROR(everyone.barrier());
-  return measureRate(everyone, me == from, me == from ? to : me == to ? from : -1, buffer);
+Result<double> measureDirection(World &world, int from, int to) {
+  const int me = world.rank();
+  Result<std::unique_ptr<Communicator>> pair = pairUp(world, me == from ? to : me == to ? from : -1);
+  if (!pair)
+    return pair.status();
+  if (me != from && me != to)
+    return 0.0;
+  std::vector<char> buffer(std::end(kStages)[-1]);
+  return measureRate(**pair, me == from, kLongEnough, buffer);
 }
 
-Result<std::vector<double>> measureBandwidths(Communicator &everyone, const std::vector<int> &players) {
-  const int n = int(players.size());
-  const auto found = std::find(players.begin(), players.end(), everyone.rank());
+Result<std::vector<double>> measureBandwidths(World &world, Communicator &everyone, const std::vector<int> &players) {
+  const int n = int(players.size()), rounds = tournamentRounds(n);
+  const auto found = std::find(players.begin(), players.end(), world.rank());
   const int me = found == players.end() ? -1 : int(found - players.begin());
+  const double start = now(), enough = std::min(kLongEnough, kBandwidthSeconds / (4 * std::max(1, rounds)));
   std::vector<double> rates(players.size());
   std::vector<char> buffer(me < 0 ? 1 : std::end(kStages)[-1]);
-  for (int round = 0; round < tournamentRounds(n); ++round)
+  for (int round = 0; round < rounds; ++round) {
+    Result<bool> time = hasTime(everyone, start, kBandwidthSeconds);
+    if (!time)
+      return time.status();
+    if (!*time)
+      break;
+    const int partner = me < 0 ? -1 : tournamentPartner(me, round, n);
+    Result<std::unique_ptr<Communicator>> pair = pairUp(world, partner < 0 ? -1 : players[size_t(partner)]);
+    if (!pair)
+      return pair.status();
     for (bool first : {true, false}) {
-      TESSERA_RETURN_IF_ERROR(everyone.barrier());
-      const int partner = me < 0 ? -1 : tournamentPartner(me, round, n);
+      if (partner < 0)
+        break;
       const bool sends = (me < partner) == first;
-      Result<double> rate = measureRate(everyone, sends, partner < 0 ? -1 : players[size_t(partner)], buffer);
+      Result<double> rate = measureRate(**pair, sends, enough, buffer);
       if (!rate)
         return rate.status();
-      if (sends && partner >= 0)
+      if (sends)
         rates[size_t(partner)] = *rate;
     }
+  }
   return rates;
 }
 

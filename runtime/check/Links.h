@@ -21,19 +21,20 @@ int tournamentRounds(int players);
 int tournamentPartner(int player, int round, int players);
 
 struct Latencies {
-  std::vector<double> seconds;    // by rank, one way; 0: this rank
+  std::vector<double> seconds;    // by rank, half of the way there and back; 0: this rank, or there was no time
   std::vector<double> clockAhead; // by rank: how far its clock is ahead of this rank's, seconds
 };
 
-/// Called by all ranks: every two of them exchange short messages.
-Result<Latencies> measureLatencies(Communicator &everyone);
+/// Called by all ranks: every two of them exchange short messages. `everyone` is a group of all. Ends after some
+/// seconds, whatever was measured then.
+Result<Latencies> measureLatencies(World &world, Communicator &everyone);
 
 /// Called by all ranks: rank `from` sends rank `to` long messages. Bytes per second at `from`, 0 at all others.
-Result<double> measureDirection(Communicator &everyone, int from, int to);
+Result<double> measureDirection(World &world, int from, int to);
 
 /// Called by all ranks. Ranks `players` send each other long messages, one direction after the other. The result is of
-/// this rank as a sender, by player, in bytes per second; 0: not measured.
-Result<std::vector<double>> measureBandwidths(Communicator &everyone, const std::vector<int> &players);
+/// this rank as a sender, by player, in bytes per second; 0: not measured. Ends after some seconds, too.
+Result<std::vector<double>> measureBandwidths(World &world, Communicator &everyone, const std::vector<int> &players);
 
 /// The shortest of some all-reduces of so many bytes, in seconds. Called by all members of the group.
 Result<double> measureAllReduce(Communicator &group, size_t bytes);

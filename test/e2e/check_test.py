@@ -4,6 +4,7 @@
 usage: check_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
 import itertools
+import json
 import os
 import re
 import shutil
@@ -87,12 +88,18 @@ def threads_and_processes_are_checked(c):
     expect("nothing is wrong" in text and not (c.folder / "run").exists(), text)
     text = c.finish(c.start(check(c, plan, "--processes")))
     expect("nothing is wrong" in text and "latency" in text and "data" in text, text)
+    told = json.loads(c.finish(c.start(check(c, plan, "--processes", "--checkpoint-dir", c.folder / "run", "--json"))))
+    expect(told["wrong"] == [] and [r["rank"] for r in told["ranks"]] == [0, 1, 2, 3], told)
+    expect(all(r["free_memory"] > r["needed_memory"] > 0 and r["free_disk"] > r["checkpoint"] > 0 for r in told["ranks"]), told)
+    expect(all((s is None) == (a == b) for a, row in enumerate(told["latency_seconds"]) for b, s in enumerate(row)), told)
+    expect({g["name"] for g in told["groups"]} == {"data,model"} and told["seconds"] > 0, told)
     # What is wrong is the error, and the exit code tells it.
     (c.folder / "file").write_text("")
     text = c.finish(c.start(check(c, plan, "--checkpoint-dir", c.folder / "file" / "run")), code=1)
     expect("is no folder" in text, text)
     text = c.finish(c.start(check(c, plan, "--device", "cuda"), {"TESSERA_CUDA_MODULE": c.folder / "none.so"}), code=1)
     expect("none.so" in text and "1 x none" not in text.splitlines()[0], text)
+    c.finish(c.start([str(c.bin / "tessera-run"), str(plan), "--data", "synthetic", "--json"]), code=2)
     for bad in (("--infer",), ("--restarts", "2", "--checkpoint-dir", "x"), ("--html", "x.html")):
         c.finish(c.start(check(c, plan, *bad)), code=2)
 
@@ -108,6 +115,7 @@ def a_slow_link_is_found(c):
         ranks = [c.start(command, rank_environment(r, 16, hosts.address("a"), port, r % 4, 4), hosts.on("abcd"[r // 4])) for r in range(16)]
         texts = [c.finish(process, code if r == 0 else None) for r, process in enumerate(ranks)]
         told = re.search(r"checked in ([\d.]+) s", texts[0])
+        expect(told and float(told[1]) < 10, f"sixteen ranks are to be checked in 10 s: {texts[0]}")
         print(f"      16 ranks in {time.monotonic() - begin:.1f} s, of them checked {told[1] if told else '?'} s")
         return texts[0]
 
@@ -121,6 +129,18 @@ def a_slow_link_is_found(c):
             expect(len(wrong) == 1 and re.fullmatch(r"host b reaches host c at [\d.]+ Mbit/s, \S+( \S+)? of the others", wrong[0]), text)
     except Hosts.Skipped as reason:
         print(f"skip  {reason}")
+
+
+@case
+def the_network_is_checked_without_a_plan(c):
+    command = [str(c.bin / "tessera-profile"), "--network", "--json"]
+    ranks = [c.start(command, rank_environment(r, 3, "127.0.0.1", 29520, r, 3)) for r in range(3)]
+    texts = [c.finish(process) for process in ranks]
+    told = json.loads(texts[0])
+    expect(texts[1] == texts[2] == "" and told["wrong"] == [] and len(told["ranks"]) == 3, texts)
+    expect([g["name"] for g in told["groups"]] == ["all"] and told["latency_seconds"][0][2] > 0, told)
+    expect("torchrun" in c.finish(c.start(command), code=1), "how to start it")
+    c.finish(c.start([*command, "-o", "x", "--mesh", "2"]), code=2)
 
 
 if __name__ == "__main__":

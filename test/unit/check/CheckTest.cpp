@@ -106,6 +106,21 @@ TEST_CASE("late messages, clocks, memory, disks, versions and plans are told") {
                   });
 }
 
+TEST_CASE("what there was no time to measure is not wrong") {
+  CheckReport report = healthy(3);
+  link(report, 0, 2).bytesPerSecond = 0;
+  report.latency[0][2] = 0;
+  report.longReduce = size_t(1) << 18;
+  report.groups.push_back({"data", {0, 1, 2}, 1e-3, 2e-3});
+  CHECK(checkFaults(report).empty());
+  const std::string table = checkTable(report), json = checkJson(report);
+  CHECK(table.find("  -  ") != std::string::npos);
+  CHECK(table.find("of 256 KiB") != std::string::npos);
+  CHECK(json.find("\"bytes_per_second\": null") != std::string::npos);
+  CHECK(json.find("\"bytes\": 262144") != std::string::npos);
+  CHECK(json.find("\"wrong\": []") != std::string::npos);
+}
+
 TEST_CASE("ranks measure each other") {
   std::mutex mutex;
   std::vector<Latencies> latencies(5);
@@ -113,10 +128,10 @@ TEST_CASE("ranks measure each other") {
     Result<std::unique_ptr<Communicator>> everyone = world.group({0, 1, 2, 3, 4});
     if (!everyone)
       return everyone.status();
-    Result<Latencies> mine = measureLatencies(**everyone);
+    Result<Latencies> mine = measureLatencies(world, **everyone);
     if (!mine)
       return mine.status();
-    Result<std::vector<double>> rates = measureBandwidths(**everyone, {0, 2, 4});
+    Result<std::vector<double>> rates = measureBandwidths(world, **everyone, {0, 2, 4});
     if (!rates)
       return rates.status();
     std::lock_guard lock(mutex);
