@@ -20,6 +20,8 @@
 #include "runtime/support/Printable.h"
 #include "tools/cli/CommandLine.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -37,6 +39,9 @@ struct CommandLine {
   bool json = false, all = false;
 };
 
+using Json = nlohmann::ordered_json;
+
+void print(const Json &json) { std::printf("%s\n", json.dump(1, ' ', false, Json::error_handler_t::replace).c_str()); }
 void print(const std::string &line) { std::printf("%s\n", printable(line).c_str()); }
 
 /// How many files of a checkpoint stay open: of two that are read, or of one while another is written.
@@ -109,12 +114,15 @@ Status verify(const CommandLine &c) {
   if (!checkpoint)
     return checkpoint.status();
   std::vector<std::string> damages = damagesOf(*checkpoint);
-  if (damages.empty()) {
+  if (c.json)
+    print(Json{{"checkpoint", checkpoint->path()}, {"damages", damages}});
+  else if (damages.empty())
     print(checkpoint->path() + ": whole");
+  if (damages.empty())
     return Status();
-  }
   for (const std::string &damage : damages)
-    print(damage);
+    if (!c.json)
+      print(damage);
   return Status::error(checkpoint->path() + ": " + std::to_string(damages.size()) +
                        (damages.size() == 1 ? " stretch is" : " stretches are") + " damaged");
 }
@@ -173,20 +181,32 @@ Status compareBoth(const CommandLine &c) {
   if (!differences)
     return differences.status();
   size_t over = 0;
+  Json told = {{"first", (*a)->path()}, {"second", (*b)->path()}, {"tensors", (*a)->names().size()}};
+  told["differences"] = Json::array();
   for (const Difference &d : *differences) {
     const bool fails = !d.what.empty() || !(d.relative <= c.tolerance);
     over += fails;
+    if (c.json) {
+      Json one = {{"name", d.name}, {"fails", fails}};
+      one.update(d.what.empty() ? Json{{"elements", d.elements}, {"largest", d.largest}, {"relative", d.relative}}
+                                : Json{{"what", d.what}});
+      told["differences"].push_back(std::move(one));
+      continue;
+    }
     char numbers[96];
     std::snprintf(numbers, sizeof numbers, "%llu elements differ, by at most %.3g (relative %.3g)%s",
                   static_cast<unsigned long long>(d.elements), d.largest, d.relative,
                   fails ? "" : ", within the tolerance");
     print(quoted(d.name) + ": " + (d.what.empty() ? numbers : d.what));
   }
+  if (c.json)
+    print(told);
   if (over > 0)
     return Status::error((*a)->path() + " and " + (*b)->path() + " differ in " + std::to_string(over) +
                          (over == 1 ? " tensor" : " tensors"));
-  print(std::string(differences->empty() ? "the same" : "the same within the tolerance") + ": " +
-        std::to_string((*a)->names().size()) + " tensors");
+  if (!c.json)
+    print(std::string(differences->empty() ? "the same" : "the same within the tolerance") + ": " +
+          std::to_string((*a)->names().size()) + " tensors");
   return Status();
 }
 
@@ -225,7 +245,8 @@ int main(int argc, char **argv) {
     sub->add_option("-o,--output", c.output, help)->required()->type_name(type);
   };
   command("show", "Prints step, mesh, files and tensors", show)->add_flag("--json", c.json, "Print the manifest");
-  command("verify", "Holds every byte against its checksum", verify);
+  const char *asJson = "Print one JSON object";
+  command("verify", "Holds every byte against its checksum", verify)->add_flag("--json", c.json, asJson);
   output(command("merge", "Writes it with whole tensors",
                  [](const CommandLine &line) {
                    return convert(line, [](Manifest &manifest) {
@@ -242,6 +263,7 @@ int main(int argc, char **argv) {
   output(parts, "The new checkpoint", "DIR");
   CLI::App *both = command("compare", "Tells which tensors differ", compareBoth, "FIRST");
   both->add_option("SECOND", c.other, "The other; either may be a safetensors file")->required();
+  both->add_flag("--json", c.json, asJson);
   both->add_option("--tolerance", c.tolerance, "Allowed relative difference (default 0)")->check(CLI::Range(0.0, 1e6));
   CLI::App *plain =
       command("export", "Writes parameters and running statistics to one safetensors file", exportWeights);

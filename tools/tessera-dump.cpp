@@ -57,10 +57,8 @@ int main(int argc, char **argv) {
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
   app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
   app.add_option("OTHER", other, "Another plan of the model: show what differs, and what it costs");
-  auto *asJson = app.add_flag("--json", json, "Print everything as JSON");
-  app.add_option("--explain", explain, "Everything about one operator and its gradients")
-      ->type_name("OP")
-      ->excludes(asJson);
+  auto *asJson = app.add_flag("--json", json, "Print everything as JSON, or what --explain or --parameters show");
+  app.add_option("--explain", explain, "Everything about one operator and its gradients")->type_name("OP");
   auto *everything = app.add_flag("--all", all, "List every operator of every program")->excludes(asJson);
   app.add_option("--svg", svg, "Draw the plan on one screen: how operators are cut, and what one rank sends")
       ->type_name("FILE")
@@ -79,7 +77,6 @@ int main(int argc, char **argv) {
   app.add_flag("--parameters", parameters,
                "List the model's tensors: what is trained, what is state and what constant, "
                "each with the reason")
-      ->excludes(asJson)
       ->excludes(everything)
       ->excludes("--explain")
       ->excludes("--svg")
@@ -105,7 +102,7 @@ int main(int argc, char **argv) {
   files.writes("--html", html);
   if (rt::Status status = files.check(); !status)
     return fail(status.message());
-  const bool page = json || !html.empty();
+  const bool page = (json && explain.empty() && !parameters) || !html.empty();
   if (!page && !(measured.trace.empty() && measured.log.empty())) {
     rt::printError("tessera-dump: error: --trace and --log need --html or --json");
     return 2;
@@ -136,12 +133,12 @@ int main(int argc, char **argv) {
     }
     text = json ? toJson(facts, *report, std::move(*data)) : compareText((*data)["compare"]);
   } else if (!explain.empty()) {
-    rt::Result<std::string> explained = explainOperator(*report, explain);
+    rt::Result<std::string> explained = json ? explainAsJson(*report, explain) : explainOperator(*report, explain);
     if (!explained)
       return fail(explained.status().message());
     text = *explained;
   } else if (parameters) {
-    text = parameterText(*report);
+    text = json ? parametersAsJson(*report) : parameterText(*report);
   } else {
     text = toText(*report, all) + toText(facts, all);
   }

@@ -30,6 +30,8 @@
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -50,6 +52,11 @@ template <typename Numbers> tessera::rt::Status writeNumbers(const Numbers &numb
   return tessera::rt::writeFile(path, text);
 }
 
+using Json = nlohmann::ordered_json;
+
+/// Prints one object; what a file calls things may be no UTF-8.
+void print(const Json &json) { printf("%s\n", json.dump(1, ' ', false, Json::error_handler_t::replace).c_str()); }
+
 int fail(const std::string &message) {
   tessera::rt::printError("tessera-solve: error: " + message);
   return tessera::rt::kExitError;
@@ -65,7 +72,7 @@ tessera::rt::Result<std::string> readInput(const std::string &path, const std::s
   return tessera::rt::readFile(path, kLargestFile);
 }
 
-int solve(const std::string &path, SearchOptions options, const std::string &output) {
+int solve(const std::string &path, SearchOptions options, const std::string &output, bool json) {
   const auto start = std::chrono::steady_clock::now();
   tessera::rt::CommandFiles files;
   files.reads(path);
@@ -108,21 +115,63 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   }
   Evaluation judged = evaluate(*graph, solution.choice);
   double gap = solution.cost > 0 ? 100.0 * double(solution.cost - solution.lowerBound) / double(solution.cost) : 0;
-  printf("cost         %" PRId64 "\n", judged.cost);
-  printf("lower bound  %" PRId64 "\n", solution.lowerBound);
-  printf("gap          %.4f %%%s\n", gap, solution.optimal ? " (optimal)" : "");
-  printf("memory peak  %" PRId64, judged.memoryPeak);
-  if (graph->memoryLimit != std::numeric_limits<int64_t>::max())
-    printf(" of %" PRId64, graph->memoryLimit);
-  printf("\ntime         %.3f s\n", solution.seconds);
+  const bool limited = graph->memoryLimit != std::numeric_limits<int64_t>::max();
+  if (json) {
+    print({{"cost", judged.cost},
+           {"lower_bound", solution.lowerBound},
+           {"gap", gap / 100},
+           {"optimal", solution.optimal},
+           {"memory_peak", judged.memoryPeak},
+           {"memory_limit", limited ? Json(graph->memoryLimit) : Json()},
+           {"seconds", solution.seconds},
+           {"choice", solution.choice}});
+  } else {
+    printf("cost         %" PRId64 "\n", judged.cost);
+    printf("lower bound  %" PRId64 "\n", solution.lowerBound);
+    printf("gap          %.4f %%%s\n", gap, solution.optimal ? " (optimal)" : "");
+    printf("memory peak  %" PRId64, judged.memoryPeak);
+    if (limited)
+      printf(" of %" PRId64, graph->memoryLimit);
+    printf("\ntime         %.3f s\n", solution.seconds);
+  }
   if (!output.empty())
     if (tessera::rt::Status status = writeNumbers(solution.choice, output); !status)
       return fail(status.message());
   return 0;
 }
 
+void tellSchedule(const TaskGraph &graph, const Schedule &found, const Timeline &line, double gap, double seconds) {
+  printf("makespan     %" PRId64 "\n", line.makespan);
+  printf("lower bound  %" PRId64 "\n", found.lowerBound);
+  printf("gap          %.4f %%%s\n", gap, found.optimal() ? " (optimal)" : "");
+  for (size_t r = 0; r < graph.resources.size(); ++r)
+    printf("resource     %s: busy %.1f %%\n", tessera::rt::printable(graph.resources[r]).c_str(),
+           line.makespan ? 100.0 * double(line.busy[r]) / double(line.makespan) : 0);
+  for (size_t p = 0; p < graph.pools.size(); ++p) {
+    printf("memory       %s: peak %" PRId64, tessera::rt::printable(graph.pools[p].name).c_str(), line.peak[p]);
+    if (graph.pools[p].limit >= 0)
+      printf(" of %" PRId64, graph.pools[p].limit);
+    printf("\n");
+  }
+  printf("time         %.3f s\n", seconds);
+}
+
+Json scheduleJson(const TaskGraph &graph, const Schedule &found, const Timeline &line, double gap, double seconds) {
+  Json resources = Json::array(), pools = Json::array();
+  for (size_t r = 0; r < graph.resources.size(); ++r)
+    resources.push_back({{"name", graph.resources[r]}, {"busy", line.busy[r]}});
+  for (size_t p = 0; p < graph.pools.size(); ++p)
+    pools.push_back({{"name", graph.pools[p].name},
+                     {"peak", line.peak[p]},
+                     {"limit", graph.pools[p].limit >= 0 ? Json(graph.pools[p].limit) : Json()}});
+  return {{"makespan", line.makespan}, {"lower_bound", found.lowerBound},
+          {"gap", gap / 100},          {"optimal", found.optimal()},
+          {"resources", resources},    {"pools", pools},
+          {"seconds", seconds},        {"start", found.start}};
+}
+
 /// A task graph's start times; the judge has the last word.
-int solveSchedule(const std::string &path, ScheduleOptions options, const std::string &output) {
+int solveSchedule(const std::string &path, ScheduleOptions options, const std::string &output, bool json) {
   tessera::rt::Result<std::string> text = readInput(path, output);
   if (!text)
     return fail(text.status().message());
@@ -139,19 +188,10 @@ int solveSchedule(const std::string &path, ScheduleOptions options, const std::s
   if (!line.error.empty())
     return fail(path + ": the schedule breaks a rule: " + line.error);
   const double gap = line.makespan ? 100.0 * double(line.makespan - found.lowerBound) / double(line.makespan) : 0;
-  printf("makespan     %" PRId64 "\n", line.makespan);
-  printf("lower bound  %" PRId64 "\n", found.lowerBound);
-  printf("gap          %.4f %%%s\n", gap, found.optimal() ? " (optimal)" : "");
-  for (size_t r = 0; r < graph->resources.size(); ++r)
-    printf("resource     %s: busy %.1f %%\n", tessera::rt::printable(graph->resources[r]).c_str(),
-           line.makespan ? 100.0 * double(line.busy[r]) / double(line.makespan) : 0);
-  for (size_t p = 0; p < graph->pools.size(); ++p) {
-    printf("memory       %s: peak %" PRId64, tessera::rt::printable(graph->pools[p].name).c_str(), line.peak[p]);
-    if (graph->pools[p].limit >= 0)
-      printf(" of %" PRId64, graph->pools[p].limit);
-    printf("\n");
-  }
-  printf("time         %.3f s\n", seconds.count());
+  if (json)
+    print(scheduleJson(*graph, found, line, gap, seconds.count()));
+  else
+    tellSchedule(*graph, found, line, gap, seconds.count());
   if (!output.empty())
     if (tessera::rt::Status status = writeNumbers(found.start, output); !status)
       return fail(status.message());
@@ -167,8 +207,17 @@ void printOrder(const char *name, const Pipeline &pipeline, const PipelineRun &r
          *std::max_element(run.peak.begin(), run.peak.end()), fits(pipeline, run) ? "" : "  above the limit");
 }
 
+Json orderJson(const char *name, const Pipeline &pipeline, const PipelineRun &run) {
+  return {{"name", name},
+          {"makespan", run.makespan},
+          {"longest_span", run.longestSpan},
+          {"least_work", mostWork(pipeline)},
+          {"most_memory", *std::max_element(run.peak.begin(), run.peak.end())},
+          {"fits", fits(pipeline, run)}};
+}
+
 /// The order of a pipeline's actions, beside those with names.
-int solvePipeline(const std::string &path, bool span, const std::string &output) {
+int solvePipeline(const std::string &path, bool span, const std::string &output, bool json) {
   tessera::rt::Result<std::string> text = readInput(path, output);
   if (!text)
     return fail(text.status().message());
@@ -184,25 +233,85 @@ int solvePipeline(const std::string &path, bool span, const std::string &output)
   const Timeline line = simulate(pipelineTasks(*pipeline), found.run.start);
   if (!line.error.empty())
     return fail(path + ": the order breaks a rule: " + line.error);
-  printf("order            makespan      idle  longest span      idle   most memory\n");
+  Json orders = Json::array();
+  auto tell = [&](const char *name, const Pipeline &seen, const PipelineRun &run) {
+    if (json)
+      orders.push_back(orderJson(name, seen, run));
+    else
+      printOrder(name, seen, run);
+  };
+  if (!json)
+    printf("order            makespan      idle  longest span      idle   most memory\n");
   for (const NamedOrder &named : namedOrders(*pipeline)) {
     const Pipeline seen = named.whole ? withWholeBackward(*pipeline) : *pipeline;
-    printOrder(named.name, seen, runInOrder(seen, named.order));
+    tell(named.name, seen, runInOrder(seen, named.order));
   }
-  printOrder("found", *pipeline, found.run);
+  tell("found", *pipeline, found.run);
   const int64_t value = span ? found.run.longestSpan : found.run.makespan;
   const double gap = value ? 100.0 * double(value - found.lowerBound) / double(value) : 0;
-  printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound, span ? "longest span" : "makespan",
-         gap, value == found.lowerBound ? " (optimal)" : "");
-  printf("time         %.3f s\n", seconds.count());
+  const bool optimal = value == found.lowerBound;
+  if (json) {
+    print({{"orders", orders},
+           {"lower_bound", found.lowerBound},
+           {"of", span ? "longest_span" : "makespan"},
+           {"gap", gap / 100},
+           {"optimal", optimal},
+           {"seconds", seconds.count()},
+           {"order", toCsv(found.order)}});
+  } else {
+    printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound, span ? "longest span" : "makespan",
+           gap, optimal ? " (optimal)" : "");
+    printf("time         %.3f s\n", seconds.count());
+  }
   if (!output.empty())
     if (tessera::rt::Status status = tessera::rt::writeFile(output, toCsv(found.order)); !status)
       return fail(status.message());
   return 0;
 }
 
+void tellStages(const FoundStages &found, const StageRating &rating, const char *goal, double gap, double seconds) {
+  printf("stage  nodes  way  replicas       latency      interval   in flight        memory\n");
+  for (size_t i = 0; i < found.plan.size(); ++i) {
+    const Stage &stage = found.plan[i];
+    const StageRate &rate = rating.stages[i];
+    printf("%5zu  %5zu  %3d  %8d  %12" PRId64 "  %12" PRId64 "  %10" PRId64 "  %12" PRId64 "\n", i, stage.nodes.size(),
+           stage.way, stage.replicas, rate.times.latency, rate.times.interval, rate.inFlight, rate.memory);
+  }
+  printf("bottleneck   %" PRId64 "\nbatch        %" PRId64 "\n", rating.bottleneck, rating.batch);
+  printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound, goal, gap,
+         rating.value == found.lowerBound ? " (optimal)" : "");
+  printf("downsets     %u of %d units%s\n", found.downsets, found.units, found.complete ? "" : ", not all there are");
+  printf("time         %.3f s\n", seconds);
+}
+
+Json stagesJson(const FoundStages &found, const StageRating &rating, const char *goal, double gap, double seconds) {
+  Json stages = Json::array();
+  for (size_t i = 0; i < found.plan.size(); ++i) {
+    const Stage &stage = found.plan[i];
+    const StageRate &rate = rating.stages[i];
+    stages.push_back({{"nodes", stage.nodes},
+                      {"way", stage.way},
+                      {"replicas", stage.replicas},
+                      {"latency", rate.times.latency},
+                      {"interval", rate.times.interval},
+                      {"in_flight", rate.inFlight},
+                      {"memory", rate.memory}});
+  }
+  return {{"stages", stages},
+          {"bottleneck", rating.bottleneck},
+          {"batch", rating.batch},
+          {"lower_bound", found.lowerBound},
+          {"of", goal},
+          {"gap", gap / 100},
+          {"optimal", rating.value == found.lowerBound},
+          {"downsets", found.downsets},
+          {"units", found.units},
+          {"complete", found.complete},
+          {"seconds", seconds}};
+}
+
 /// Where a network is cut into stages; the judge has the last word.
-int solveStages(const std::string &path, const StageOptions &options, const std::string &output) {
+int solveStages(const std::string &path, const StageOptions &options, const std::string &output, bool json) {
   tessera::rt::Result<std::string> text = readInput(path, output);
   if (!text)
     return fail(text.status().message());
@@ -220,20 +329,12 @@ int solveStages(const std::string &path, const StageOptions &options, const std:
   const StageRating rating = rateStages(*problem, found.plan);
   if (!rating.error.empty())
     return fail(path + ": the stages break a rule: " + rating.error);
-  printf("stage  nodes  way  replicas       latency      interval   in flight        memory\n");
-  for (size_t i = 0; i < found.plan.size(); ++i) {
-    const Stage &stage = found.plan[i];
-    const StageRate &rate = rating.stages[i];
-    printf("%5zu  %5zu  %3d  %8d  %12" PRId64 "  %12" PRId64 "  %10" PRId64 "  %12" PRId64 "\n", i, stage.nodes.size(),
-           stage.way, stage.replicas, rate.times.latency, rate.times.interval, rate.inFlight, rate.memory);
-  }
+  const char *goal = problem->goal == StageGoal::Batch ? "batch" : "bottleneck";
   const double gap = rating.value ? 100.0 * double(rating.value - found.lowerBound) / double(rating.value) : 0;
-  printf("bottleneck   %" PRId64 "\nbatch        %" PRId64 "\n", rating.bottleneck, rating.batch);
-  printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound,
-         problem->goal == StageGoal::Batch ? "batch" : "bottleneck", gap,
-         rating.value == found.lowerBound ? " (optimal)" : "");
-  printf("downsets     %u of %d units%s\n", found.downsets, found.units, found.complete ? "" : ", not all there are");
-  printf("time         %.3f s\n", seconds.count());
+  if (json)
+    print(stagesJson(found, rating, goal, gap, seconds.count()));
+  else
+    tellStages(found, rating, goal, gap, seconds.count());
   if (!output.empty())
     if (tessera::rt::Status status = tessera::rt::writeFile(output, toJson(found.plan)); !status)
       return fail(status.message());
@@ -248,7 +349,7 @@ int main(int argc, char **argv) {
                "tessera-solve");
   std::string path, output;
   SearchOptions options;
-  bool isSchedule = false, isPipeline = false, isStages = false, span = false;
+  bool isSchedule = false, isPipeline = false, isStages = false, span = false, json = false;
   app.add_option("FILE", path,
                  "strategy graph, JSON, plain or gzip; with --schedule a task graph, with --pipeline a "
                  "pipeline, with --stages nodes and devices, JSON")
@@ -278,6 +379,7 @@ int main(int argc, char **argv) {
   app.add_option("--searcher", options.searcher, "which searcher")
       ->check(CLI::IsMember(searcherNames()))
       ->capture_default_str();
+  app.add_flag("--json", json, "print one JSON object, with the choice, instead of text");
   app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
   app.add_option("--output", output,
                  "file for the choice: a JSON list of option indices, or of start times; of a pipeline "
@@ -291,10 +393,10 @@ int main(int argc, char **argv) {
                         .seed = uint64_t(options.seed),
                         .stop = options.stop};
   const StageOptions cuts{.work = times.work, .stop = options.stop};
-  const int code = isStages     ? solveStages(path, cuts, output)
-                   : isPipeline ? solvePipeline(path, span, output)
-                   : isSchedule ? solveSchedule(path, times, output)
-                                : solve(path, options, output);
+  const int code = isStages     ? solveStages(path, cuts, output, json)
+                   : isPipeline ? solvePipeline(path, span, output, json)
+                   : isSchedule ? solveSchedule(path, times, output, json)
+                                : solve(path, options, output, json);
   const int interrupted = tessera::rt::interruptCode();
   if (interrupted && code == 0)
     fprintf(stderr, "tessera-solve: interrupted; this is the best answer so far\n");

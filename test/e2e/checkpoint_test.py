@@ -349,6 +349,7 @@ def the_tool_turns_checkpoints_into_others(c):
     expect("after step 3" in text and "'fc1.weight'" in text and "data=2, model=2" in text, text)
     expect(json.loads(c.run(tool, "show", f / "run", "--json")) == manifest_of(checkpoint), "show --json")
     c.run(tool, "verify", f / "run")
+    expect(json.loads(c.run(tool, "verify", f / "run", "--json"))["damages"] == [], "verify --json")
     c.run(tool, "merge", f / "run", "-o", f / "whole")
     c.run(tool, "split", f / "whole", "--plan", two, "-o", f / "as-two")
     c.run(tool, "split", f / "as-two", "--parts", 3, "-o", f / "thirds")
@@ -371,7 +372,10 @@ def the_tool_turns_checkpoints_into_others(c):
     for name, array in exported.items():
         np.testing.assert_array_equal(array, whole[name].astype(np.float32))
     c.train(two, "--weights", f / "weights.safetensors", steps=1)
+    expect(json.loads(c.run(tool, "compare", f / "run", f / "again", "--json"))["differences"] == [], "compare --json")
     one_line(c.run(tool, "compare", f / "weights.safetensors", f / "run", code=1), "differ in")
+    told = json.loads(c.run(tool, "compare", f / "weights.safetensors", f / "run", "--json", code=1).split("tessera-ckpt:")[0])
+    expect(all(d["name"] and d["fails"] for d in told["differences"]) and told["differences"], told)
     one_line(c.run(tool, "merge", f / "run", "-o", f / "whole", code=1), "is there already")
     sgd = c.compile("sgd", optimizer="sgd:lr=0.1")
     one_line(c.run(tool, "split", f / "run", "--plan", sgd, "-o", f / "bad", code=1), "no use for")

@@ -190,6 +190,10 @@ def dump_shows_operators_and_memory(c):
         expect(names, f"no operator with {field} {of}")
         expect(all(f"  {name} " in every and f"  {name} " not in text for name in names), f"{names}:\n{text}\n{every}")
     expect("/conv1/Conv" in c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv1/Conv"), "explain")
+    explained = json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv1/Conv", "--json"))
+    expect(explained[0] == {"function": "train"} | next(op for op in operators if op["name"] == "/conv1/Conv"), explained[0])
+    listed = json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--parameters", "--json"))
+    expect(listed == report["parameters"] and listed, listed)
     fails(c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv9/Conv", code=1), "/conv9/Conv")
     fails(c.run(c.bin / "tessera-dump", c.folder / "nowhere", code=1), "nowhere")
 

@@ -250,44 +250,80 @@ static std::string alternativeLines(const Json &op, double arena) {
   return out.empty() ? out : "  alternatives, the neighbours following\n" + out;
 }
 
-rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
-  std::string out;
+namespace {
+
+/// An operator of one of the report's functions.
+struct Found {
+  const Json *function, *op;
+};
+
+/// The operators that an explanation of `name` is about.
+rt::Result<std::vector<Found>> findOperators(const Report &report, const std::string &name) {
+  std::vector<Found> found;
   std::vector<std::string> near;
-  const double arena = report.json.contains("memory") ? number(report.json["memory"], "arena_bytes") : 0;
   for (const Json &f : list(report.json, "functions"))
     for (const Json &op : list(f, "operators")) {
-      std::string own = text(op, "name");
-      bool hit = own == name || own.starts_with(name + ".") || own.starts_with(name + "/");
-      if (!hit) {
-        if (near.size() < 5 && own.find(name) != std::string::npos)
-          near.push_back(own);
-        continue;
-      }
-      out +=
-          rt::printable(own) + " (" + rt::printable(text(op, "kind")) + ") in " + rt::printable(text(f, "name")) + "\n";
-      out += "  rule         " + rt::printable(text(op, "rule")) + "\n";
-      std::string strategy = rt::printable(text(op, "strategy"));
-      out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";
-      out += "  operands     " + joined(op, "operands") + "\n";
-      out += "  results      " + joined(op, "results") + "\n";
-      out += "  global       " + shapes(op, "global_operands") + " -> " + shapes(op, "global_results") + "\n";
-      out += "  local        " + shapes(op, "local_operands") + " -> " + shapes(op, "local_results") + "\n";
-      char flops[48];
-      std::snprintf(flops, sizeof flops, "%.4g", number(op, "flops"));
-      out += "  compute      " + us(number(op, "compute_ns")) + ": " + flops + " flops, " +
-             bytesText(number(op, "bytes")) + " of operands and results\n";
-      out += "  collectives  " + us(number(op, "communication_ns")) + "\n";
-      for (const Json &c : list(op, "collectives"))
-        out += "    " + collectiveLine(c) + "\n";
-      out += alternativeLines(op, arena);
+      const std::string own = text(op, "name");
+      if (own == name || own.starts_with(name + ".") || own.starts_with(name + "/"))
+        found.push_back({&f, &op});
+      else if (near.size() < 5 && own.find(name) != std::string::npos)
+        near.push_back(own);
     }
-  if (!out.empty())
-    return out;
+  if (!found.empty())
+    return found;
   std::string hint;
   for (const std::string &n : near)
     hint += (hint.empty() ? "; there are " : ", ") + rt::quoted(n);
   return rt::Status::error("the plan has no operator " + rt::quoted(name) + hint);
 }
+
+std::string dumped(const Json &json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+} // namespace
+
+rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
+  rt::Result<std::vector<Found>> found = findOperators(report, name);
+  if (!found)
+    return found.status();
+  std::string out;
+  const double arena = report.json.contains("memory") ? number(report.json["memory"], "arena_bytes") : 0;
+  for (const auto &[function, described] : *found) {
+    const Json &op = *described;
+    out += rt::printable(text(op, "name")) + " (" + rt::printable(text(op, "kind")) + ") in " +
+           rt::printable(text(*function, "name")) + "\n";
+    out += "  rule         " + rt::printable(text(op, "rule")) + "\n";
+    std::string strategy = rt::printable(text(op, "strategy"));
+    out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";
+    out += "  operands     " + joined(op, "operands") + "\n";
+    out += "  results      " + joined(op, "results") + "\n";
+    out += "  global       " + shapes(op, "global_operands") + " -> " + shapes(op, "global_results") + "\n";
+    out += "  local        " + shapes(op, "local_operands") + " -> " + shapes(op, "local_results") + "\n";
+    char flops[48];
+    std::snprintf(flops, sizeof flops, "%.4g", number(op, "flops"));
+    out += "  compute      " + us(number(op, "compute_ns")) + ": " + flops + " flops, " +
+           bytesText(number(op, "bytes")) + " of operands and results\n";
+    out += "  collectives  " + us(number(op, "communication_ns")) + "\n";
+    for (const Json &c : list(op, "collectives"))
+      out += "    " + collectiveLine(c) + "\n";
+    out += alternativeLines(op, arena);
+  }
+  return out;
+}
+
+rt::Result<std::string> explainAsJson(const Report &report, const std::string &name) {
+  rt::Result<std::vector<Found>> found = findOperators(report, name);
+  if (!found)
+    return found.status();
+  Json all = Json::array();
+  for (const auto &[function, op] : *found) {
+    Json one = {{"function", text(*function, "name")}};
+    one.update(*op);
+    all.push_back(std::move(one));
+  }
+  return dumped(all);
+}
+
+std::string parametersAsJson(const Report &report) { return dumped(list(report.json, "parameters")); }
 
 std::string toJson(const PlanFacts &facts, const Report &report, Json page) {
   Json ranks = Json::array();

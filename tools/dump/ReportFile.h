@@ -15,6 +15,10 @@ namespace tessera {
 std::string toText(const Report &report, bool all);
 /// Describes the operator of that name, and those whose names continue it with "." or "/".
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name);
+/// The same operators as a JSON list: what the report says of each, and its "function".
+rt::Result<std::string> explainAsJson(const Report &report, const std::string &name);
+/// The model's tensors as a JSON list.
+std::string parametersAsJson(const Report &report);
 /// The table of the model's tensors, and the compiler's warnings.
 std::string parameterText(const Report &report);
 /// Report, facts and what the page shows, in one object.

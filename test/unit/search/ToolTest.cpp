@@ -70,6 +70,11 @@ TEST_CASE("tessera-solve prints the result and writes the choice") {
   CHECK(run.text.find("cost         4\nlower bound  4\ngap          0.0000 % (optimal)\n"
                       "memory peak  3 of 5\ntime") == 0);
   CHECK(readAll(file.path + ".choice") == "[0,0]\n");
+  Outcome json = runSolve(file.path + " --seconds 5 --json");
+  INFO(json.text);
+  CHECK(json.code == 0);
+  CHECK(json.text.find("{\n \"cost\": 4,\n \"lower_bound\": 4,\n \"gap\": 0.0,\n \"optimal\": true,\n"
+                       " \"memory_peak\": 3,\n \"memory_limit\": 5,\n") == 0);
 }
 
 TEST_CASE("tessera-solve says why it has no answer") {
@@ -183,6 +188,9 @@ TEST_CASE("tessera-solve finds the order of a pipeline") {
   CHECK(o.text.find("found                 190    5.26 %") != std::string::npos);
   CHECK(o.text.find("lower bound  190 of the makespan; gap 0.0000 % (optimal)") != std::string::npos);
   CHECK(readAll(path + ".csv").starts_with("0F0,"));
+  o = solve(stages + "}", "--json");
+  CHECK(o.text.find("\"lower_bound\": 190,\n \"of\": \"makespan\"") != std::string::npos);
+  CHECK(o.text.find("\"name\": \"found\",\n   \"makespan\": 190,") != std::string::npos);
   o = solve(stages + "}", "--span");
   CHECK(o.text.find("lower bound  180 of the longest span; gap 0.0000 % (optimal)") != std::string::npos);
   o = solve(stages + R"(, "limits": [1, 1]})", "");
