@@ -4,6 +4,7 @@
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace tessera {
@@ -85,30 +86,101 @@ static bool alike(const RankFacts &a, const RankFacts &b) {
   return true;
 }
 
-std::string toText(const PlanFacts &facts, bool all) {
-  std::string out = "\nranks\n";
-  for (size_t i = 0; i < facts.ranks.size();) {
+// On one screen:
+static constexpr size_t kKinds = 10, kLargest = 8; // kinds of collectives: all, or so many of more
+static constexpr size_t kRankKinds = 4;            // ranks that differ
+
+/// "rank 0", "ranks 0 to 3, 7, each".
+static std::string namesOf(const std::vector<const RankFacts *> &ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
     size_t j = i + 1;
-    while (j < facts.ranks.size() && alike(facts.ranks[i], facts.ranks[j]))
+    while (j < ranks.size() && ranks[j]->rank == ranks[j - 1]->rank + 1)
       ++j;
-    const RankFacts &r = facts.ranks[i];
-    std::string who = "rank " + std::to_string(r.rank);
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]->rank);
     if (j > i + 1)
-      who = "ranks " + std::to_string(r.rank) + " to " + std::to_string(facts.ranks[j - 1].rank) + ", each";
-    out += "  " + who + ": arena " + bytesText(double(r.arenaBytes)) + " (the peak): parameters " +
+      text += (j == i + 2 ? ", " : " to ") + std::to_string(ranks[j - 1]->rank);
+    i = j;
+  }
+  return ranks.size() == 1 ? "rank " + text : "ranks " + text + ", each";
+}
+
+static std::string collectiveLines(const std::map<std::string, CollectiveCount> &collectives, bool all) {
+  std::vector<std::pair<std::string, CollectiveCount>> list(collectives.begin(), collectives.end());
+  CollectiveCount rest;
+  size_t more = 0;
+  if (!all && list.size() > kKinds) {
+    std::stable_sort(list.begin(), list.end(),
+                     [](const auto &a, const auto &b) { return a.second.bytesSent > b.second.bytesSent; });
+    for (more = list.size() - kLargest; list.size() > kLargest; list.pop_back()) {
+      rest.count += list.back().second.count;
+      rest.bytesSent += list.back().second.bytesSent;
+    }
+  }
+  std::string out;
+  for (const auto &[name, c] : list)
+    out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
+  if (more > 0)
+    out += "      and " + std::to_string(rest.count) + " of " + std::to_string(more) + " other kinds, " +
+           bytesText(double(rest.bytesSent)) + "\n";
+  return out;
+}
+
+static std::string programLine(const ProgramFacts &p) {
+  const CollectiveCount total = p.total();
+  return "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
+         " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
+         bytesText(double(total.bytesSent)) + " sent per step" + (p.repeats.empty() ? "" : " (" + p.repeats + ")") +
+         "\n";
+}
+
+/// What a rank's program does otherwise than the first rank's: its line, and the collectives that differ.
+static std::string otherwise(const ProgramFacts &p, const ProgramFacts &first) {
+  std::map<std::string, CollectiveCount> differ;
+  for (const auto &[name, c] : p.collectives)
+    if (const auto it = first.collectives.find(name);
+        it == first.collectives.end() || it->second.count != c.count || it->second.bytesSent != c.bytesSent)
+      differ[name] = c;
+  for (const auto &[name, c] : first.collectives)
+    if (!p.collectives.count(name))
+      differ[name] = {};
+  if (differ.empty() && p.kernels == first.kernels)
+    return "";
+  return programLine(p) + collectiveLines(differ, /*all=*/false);
+}
+
+std::string toText(const PlanFacts &facts, bool all) {
+  std::vector<std::vector<const RankFacts *>> kinds;
+  for (const RankFacts &r : facts.ranks) {
+    auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto &kind) { return alike(*kind.front(), r); });
+    if (same == kinds.end())
+      same = kinds.emplace(kinds.end());
+    same->push_back(&r);
+  }
+  std::string out = "\nranks\n";
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    if (!all && k == kRankKinds) {
+      size_t ranks = 0;
+      for (size_t rest = k; rest < kinds.size(); ++rest)
+        ranks += kinds[rest].size();
+      out += "  and " + std::to_string(ranks) + " ranks of " + std::to_string(kinds.size() - k) + " other kinds\n";
+      break;
+    }
+    const RankFacts &r = *kinds[k].front(), &first = *kinds.front().front();
+    out += "  " + namesOf(kinds[k]) + ": arena " + bytesText(double(r.arenaBytes)) + " (the peak): parameters " +
            bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) + ", constants " +
            bytesText(double(r.constantBytes)) + "\n";
-    for (const ProgramFacts &p : r.programs) {
-      CollectiveCount total = p.total();
-      out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
-             " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
-             bytesText(double(total.bytesSent)) + " sent per step" + (p.repeats.empty() ? "" : " (" + p.repeats + ")") +
-             "\n";
-      if (all || &p == &r.programs.front())
-        for (const auto &[name, c] : p.collectives)
-          out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
+    const bool whole = all || k == 0 || r.programs.size() != first.programs.size();
+    for (size_t p = 0; p < r.programs.size(); ++p) {
+      const ProgramFacts &program = r.programs[p];
+      if (!whole) {
+        out += otherwise(program, first.programs[p]);
+        continue;
+      }
+      out += programLine(program);
+      if (all || p == 0)
+        out += collectiveLines(program.collectives, all);
     }
-    i = j;
   }
   double arena = 0;
   std::map<std::string, double> sent;

@@ -39,8 +39,9 @@ struct PlanFacts {
 /// What the plans of a directory say.
 PlanFacts factsOf(const rt::PlanDirectory &plans);
 
-/// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers share a line. Collectives are
-/// listed by kind: of the first program, or with `all` of every one.
+/// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers are told once; of others what
+/// they do otherwise than the first. Collectives are listed by kind: of the first program the largest, or with `all`
+/// every one of every program and rank.
 std::string toText(const PlanFacts &facts, bool all);
 
 } // namespace tessera

@@ -11,8 +11,9 @@ namespace tessera {
 
 namespace {
 
-constexpr size_t kCosts = 10, kBlocks = 20; // so many lines
-constexpr size_t kNamed = 3;                // strategies that a line names
+constexpr size_t kCosts = 10, kBlocks = 10; // so many lines
+constexpr size_t kNamed = 3;                // strategies that a line names,
+constexpr size_t kStrategies = 44;          // in so many columns, or the first one
 constexpr size_t kName = 56;                // the width of the first column
 
 std::string duration(double ns) {
@@ -36,10 +37,16 @@ std::string strategiesOf(const Network &network, const Block &block) {
   std::vector<std::pair<std::string, size_t>> order(counts.begin(), counts.end());
   std::stable_sort(order.begin(), order.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
   std::string line;
-  for (size_t i = 0; i < std::min(order.size(), kNamed); ++i)
-    line += (i ? "; " : "") + (order[i].first.empty() ? "nothing cut" : rt::printable(order[i].first)) +
-            (order[i].second > 1 ? " x" + std::to_string(order[i].second) : "");
-  return line + (order.size() > kNamed ? "; and " + std::to_string(order.size() - kNamed) + " more" : "");
+  size_t named = 0;
+  for (; named < std::min(order.size(), kNamed); ++named) {
+    const auto &[strategy, count] = order[named];
+    const std::string one =
+        (strategy.empty() ? "nothing cut" : rt::printable(strategy)) + (count > 1 ? " x" + std::to_string(count) : "");
+    if (named > 0 && line.size() + one.size() > kStrategies)
+      break;
+    line += (named ? "; " : "") + one;
+  }
+  return line + (order.size() > named ? "; and " + std::to_string(order.size() - named) + " more" : "");
 }
 
 std::string titleOf(const Block &block) {
