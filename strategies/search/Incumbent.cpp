@@ -69,7 +69,19 @@ bool Incumbent::offer(Choice choice) {
     return false;
   solution.cost = judged.cost;
   solution.choice = std::move(choice);
+  tell();
   return true;
+}
+
+void Incumbent::tell() const {
+  SearchWatch *watch = options.watch;
+  if (!watch)
+    return;
+  if (found())
+    watch->answer(solution.cost);
+  if (const double proven = std::min(double(solution.lowerBound), options.provenUpTo); proven > 0)
+    watch->raise(Cost(proven));
+  watch->spend(options.before + 1e-9 * work);
 }
 
 Cost tessera::strategies::provenBound(double bound) {

@@ -37,11 +37,16 @@ struct Incumbent {
   /// Judges an answer; true if it became the best.
   bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer);
   bool offer(Choice choice);
-  void raise(Cost bound) { solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost)); }
+  void raise(Cost bound) {
+    solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost));
+    tell();
+  }
   bool found() const { return !solution.choice.empty(); }
   /// Whether the best answer is within the options' gap.
   bool solved() const { return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap); }
   bool done() const { return solved() || expired(); }
+  /// Tells the options' watch.
+  void tell() const;
   bool expired() const { return (options.work > 0 && work >= 1e9 * options.work) || clock.expired(); }
 
   const StrategyGraph &graph;

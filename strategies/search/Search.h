@@ -26,9 +26,42 @@
 
 #include "strategies/space/StrategyGraph.h"
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 
 namespace tessera::strategies {
+
+/// What searches tell while they run. Another thread may read it at any time; the searches only write it, so that what
+/// they find does not depend on it.
+struct SearchWatch {
+  std::atomic<int> running{0};            // searches that run now
+  std::atomic<int> part{0}, parts{0};     // of so many searches, such as one a mesh, so many are done; 0: there is one
+  std::atomic<Cost> cost{kForbidden};     // of the best answer so far; kForbidden: there is none
+  std::atomic<Cost> bound{0};             // proven so far
+  std::atomic<double> work{0}, budget{0}; // done so far, and at most, in 1e9 steps
+
+  /// Forgets what an earlier search told.
+  void begin(double most) {
+    cost = kForbidden;
+    bound = 0;
+    work = 0;
+    budget = most;
+  }
+  void answer(Cost found) { lower(cost, found); }
+  void raise(Cost proven) { higher(bound, proven); }
+  void spend(double done) { higher(work, done); }
+
+private:
+  template <typename T> static void lower(std::atomic<T> &to, T value) {
+    for (T now = to; value < now && !to.compare_exchange_weak(now, value);)
+      ;
+  }
+  template <typename T> static void higher(std::atomic<T> &to, T value) {
+    for (T now = to; value > now && !to.compare_exchange_weak(now, value);)
+      ;
+  }
+};
 
 struct SearchOptions {
   double seconds = 10;                     // budget; an answer that is proven best returns at once
@@ -43,6 +76,10 @@ struct SearchOptions {
   const Choice *start = nullptr;
   // Of memory, by point in time (Problem::points). Others than of this problem are ignored. At the end, its last ones.
   std::vector<double> *prices = nullptr;
+  /// Is told what the search finds. Of a search that is part of a larger one: `before` is the work that the larger one
+  /// has done, and `provenUpTo` is where bounds end that hold for the larger one, too.
+  SearchWatch *watch = nullptr;
+  double before = 0, provenUpTo = std::numeric_limits<double>::infinity();
 };
 
 /// Requires a graph that passes checkStrategyGraph and a searcher of searcherNames().

@@ -314,6 +314,7 @@ void ExactSearch::startFolded(const Problem &problem) {
   SearchOptions own = options_;
   own.start = nullptr;
   own.prices = nullptr;
+  own.watch = nullptr; // its costs are those of another problem
   own.work = options_.work > 0 ? std::min(kFoldWork, kFoldShare * (options_.work - 1e-9 * best_.work)) : kFoldWork;
   own.seconds = best_.clock.left();
   if (own.work <= 0)

@@ -161,7 +161,7 @@ private:
     const double end = work_ + share * kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
     double before = dual.best();
     int passes = 0;
-    while (passes < kLeastPasses || (work_ < end && dual.stalledPasses() < kStalled)) {
+    while (passes < kLeastPasses || (work_ < end && !stopped() && dual.stalledPasses() < kStalled)) {
       dual.pass();
       work_ += dual.passWork();
       if (dual.hasMemory() && passes > kPassesUnpriced)
@@ -180,6 +180,7 @@ private:
     work_ += 2 * dual.passWork();
     bound_ = std::max(bound_, std::min(dual.best(), leftOut_));
     prices_ = dual.bestPrices();
+    tell();
     log("bound %.0f after %d passes", bound_, passes);
   }
   std::vector<double> reducedCosts(WideDual &dual) {
@@ -257,6 +258,7 @@ private:
     if (options_.work > 0)
       own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
+    own.before = 1e-9 * work_;
     const DenseGraph made = denseGraph(wide_, kept, offers);
     const StrategyGraph &dense = made.graph;
     const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
@@ -266,6 +268,7 @@ private:
       own.start = &start;
       prices = prices_;
     }
+    own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
     Solution found = search(dense, own);
     if (!prices.empty())
       prices_ = std::move(prices);
@@ -294,7 +297,17 @@ private:
     count(kept, result_.searched);
     result_.solution = best_;
   }
-  bool spent() const { return work_ >= kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds); }
+  bool stopped() const { return options_.stop && *options_.stop; }
+  bool spent() const {
+    return stopped() || work_ >= kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
+  }
+  void tell() const {
+    if (!options_.watch)
+      return;
+    if (bound_ > 0)
+      options_.watch->raise(provenBound());
+    options_.watch->spend(1e-9 * work_);
+  }
   bool proven() {
     if (best_.choice.empty())
       return false;

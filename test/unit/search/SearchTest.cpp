@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <ctime>
+#include <thread>
 
 using namespace tessera::strategies;
 
@@ -194,6 +195,51 @@ TEST_CASE("a search begins at a given answer, and ignores an answer that does no
       CHECK(s.cost == 4);
       CHECK(prices.size() == 1);
     }
+}
+
+TEST_CASE("a watch is told what the search finds, and does not change it") {
+  StrategyGraph g = LayeredGraph(60, 16, 5).graph;
+  g.memoryLimit = leastPeak(g) * 12 / 10;
+  SearchOptions options;
+  options.work = 0.2;
+  options.seconds = 1000;
+  const Solution alone = search(g, options);
+  SearchWatch watch;
+  watch.begin(options.work);
+  options.watch = &watch;
+  const Solution watched = search(g, options);
+  CHECK(watched.choice == alone.choice);
+  CHECK(watch.cost == watched.cost);
+  CHECK(watch.bound > 0);
+  CHECK(watch.bound <= watched.lowerBound);
+  CHECK(watch.work > 0);
+  // Of a part of a problem, bounds hold up to what is known of the rest.
+  SearchWatch part;
+  options.watch = &part;
+  options.provenUpTo = double(watched.lowerBound) / 2;
+  static_cast<void>(search(g, options));
+  CHECK(part.bound > 0);
+  CHECK(part.bound <= Cost(options.provenUpTo));
+}
+
+TEST_CASE("a search ends when it is asked to, with the best it has") {
+  StrategyGraph g = LayeredGraph(200, 16, 5).graph;
+  g.memoryLimit = leastPeak(g) * 12 / 10;
+  SearchOptions options;
+  options.seconds = options.work = 1000;
+  std::atomic<bool> stop = false;
+  SearchWatch watch;
+  options.stop = &stop;
+  options.watch = &watch;
+  std::thread asks([&] {
+    while (watch.cost >= kForbidden)
+      std::this_thread::yield();
+    stop = true;
+  });
+  const Solution found = search(g, options);
+  asks.join();
+  CHECK(!found.choice.empty());
+  CHECK(found.seconds < 500);
 }
 
 TEST_CASE("a search with too short a budget returns in time") {
