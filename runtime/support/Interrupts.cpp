@@ -51,7 +51,13 @@ void removeUnfinished() {
   }
 }
 
-void serve(const std::string &program, bool stopFirst) {
+std::function<void()> &beforeSaying() {
+  static auto *one = new std::function<void()>;
+  return *one;
+}
+
+/// `stopFirst` tells whether the first signal only asks the program to end; without it no signal does.
+void serve(const std::string &program, const std::function<bool()> &stopFirst) {
   for (char signal = 0;;) {
     const ssize_t got = read(ends[0], &signal, 1);
     if (got < 0 && errno == EINTR)
@@ -59,18 +65,22 @@ void serve(const std::string &program, bool stopFirst) {
     if (got != 1)
       return;
     code = 128 + signal;
-    if (stopFirst && !stopping.exchange(true))
+    if (stopFirst && !stopping && stopFirst()) {
+      stopping = true;
       continue;
+    }
     const auto held = Unfinished::hold();
     ending = true;
     removeUnfinished();
+    if (beforeSaying())
+      beforeSaying()();
     std::fprintf(stderr, "%s: interrupted\n", program.c_str());
     std::fflush(stderr);
     _exit(128 + signal);
   }
 }
 
-void begin(const std::string &program, bool stopFirst) {
+void begin(const std::string &program, const std::function<bool()> &stopFirst) {
   if (ends[0] >= 0 || pipe2(ends, O_CLOEXEC) != 0)
     return;
   try {
@@ -89,11 +99,17 @@ void begin(const std::string &program, bool stopFirst) {
 
 } // namespace
 
-void endOnInterrupt(const std::string &program) { begin(program, /*stopFirst=*/false); }
+void endOnInterrupt(const std::string &program) { begin(program, nullptr); }
 
-const std::atomic<bool> &stopOnInterrupt(const std::string &program) {
-  begin(program, /*stopFirst=*/true);
+const std::atomic<bool> &stopOnInterrupt(const std::string &program, std::function<bool()> may) {
+  begin(
+      program, may ? std::move(may) : [] { return true; });
   return stopping;
+}
+
+void beforeInterruptedIsSaid(std::function<void()> act) {
+  const auto held = Unfinished::hold();
+  beforeSaying() = std::move(act);
 }
 
 int interruptCode() { return code; }

@@ -13,6 +13,7 @@
 #define TESSERA_RUNTIME_SUPPORT_INTERRUPTS_H
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -22,8 +23,11 @@ namespace tessera::rt {
 /// that is ignored (a script's background job has it so) stays ignored.
 void endOnInterrupt(const std::string &program);
 /// Like endOnInterrupt, but only the second signal ends the process. The first one sets the flag that is returned, and
-/// the program ends by itself.
-const std::atomic<bool> &stopOnInterrupt(const std::string &program);
+/// the program ends by itself. Where `may` is given, the first signal ends the process, too, unless `may` returns true;
+/// another thread asks it.
+const std::atomic<bool> &stopOnInterrupt(const std::string &program, std::function<bool()> may = nullptr);
+/// Called before an interrupted program says so, by another thread: to remove what stands on the terminal.
+void beforeInterruptedIsSaid(std::function<void()> act);
 /// 130 or 143 after an interrupt, else 0.
 int interruptCode();
 /// Does not return while an interrupt is ending the process. A caller that is about to report an error calls this
