@@ -14,11 +14,13 @@
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/cli/ParameterTable.h"
+#include "tools/cli/StatusLine.h"
 #include "tools/page/ReadPage.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <future>
@@ -30,9 +32,9 @@ namespace {
 /// Options that the compiler itself does not have, and those that it takes in another form.
 struct CommandLine {
   CompileOptions compile;
-  std::vector<std::string> dims, inits;
-  std::string whatIf, exportWeights, html;
-  bool quiet = false, searchOnly = false, listParameters = false;
+  std::vector<std::string> dims, inits, whatIf;
+  std::string exportWeights, html;
+  bool quiet = false, json = false, accept = false, searchOnly = false, listParameters = false;
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -47,12 +49,14 @@ void declare(CLI::App &app, CommandLine &c) {
       ->needs(output)
       ->type_name("FILE");
   app.add_option("--what-if", c.whatIf,
-                 "Print step time, efficiency and memory on clusters of so many machines of the "
-                 "topology's kind, --mesh on each: nodes=1,2,4,8. The batch stays the same (strong scaling), or "
-                 "a --dim that is given for one machine grows with their number (weak scaling): "
-                 "nodes=1,2,4,8,grow=batch. Without -o nothing is written; with it the report and --html have the "
-                 "table, too")
-      ->type_name("nodes=N,...");
+                 "Print step time, efficiency and memory for other clusters, sizes or limits, a table each (repeat "
+                 "for several). nodes=1,2,4: so many machines of the topology's kind, --mesh on each. The batch stays "
+                 "the same (strong scaling), or a --dim that is given for one machine grows with their number (weak "
+                 "scaling): nodes=1,2,4,grow=batch. batch=16,32,64: another size of this dimension. memory=8GiB,16GiB: "
+                 "another limit per rank. Without -o nothing is written; with it the report and --html have the "
+                 "tables, too")
+      ->allow_extra_args(false)
+      ->type_name("NAME=N,...");
   app.add_flag("--search-only", c.searchOnly,
                "Write nothing; choose strategies and print what the search found and how long it took")
       ->excludes(output)
@@ -100,6 +104,9 @@ void declare(CLI::App &app, CommandLine &c) {
                  "The search of mode auto also ends at this relative distance to its proven bound")
       ->check(tessera::between(0.0, 1.0))
       ->capture_default_str();
+  app.add_flag("--accept", c.accept,
+               "Ctrl-C during the search ends the search only: the best strategies so far are taken, and the plan is "
+               "written");
   app.add_option("--searcher", a.searcher, "Which searcher mode auto uses")
       ->check(CLI::IsMember(strategies::searcherNames()));
   app.add_option("--dump-strategy-graph", a.dumpGraph,
@@ -203,6 +210,11 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag_callback(
       "--no-fuse-attention", [&o] { o.fuseAttention = false; }, "Leave attention as products with a softmax between");
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
+  app.add_flag("--json", c.json,
+               "Print one JSON object instead of text: what report.json has, the tables of --what-if, "
+               "or the list of --list-parameters")
+      ->excludes("--quiet")
+      ->excludes("--export-weights");
   app.footer(R"(Examples:
   tessera-compile resnet18.onnx --mesh data=4 --dim batch=64 --train --optimizer sgd:lr=0.1,momentum=0.9 -o plan
   tessera-compile resnet18.onnx --mesh data=2,model=2 --mode auto --train --optimizer adamw:lr=1e-3 -o plan
@@ -212,26 +224,74 @@ void declare(CLI::App &app, CommandLine &c) {
   tessera-compile whisper.onnx --list-parameters --freeze '*.embed_positions.weight')");
 }
 
-/// Parses clusters: "nodes=1,2,4" or "nodes=1,2,4,grow=batch".
-llvm::Expected<WhatIf> parseWhatIf(llvm::StringRef text) {
-  WhatIf whatIf;
+/// Parses one question of --what-if and adds it to the others: "nodes=1,2,4,grow=batch", "memory=8GiB", "batch=16,32".
+llvm::Error parseWhatIf(llvm::StringRef text, const compiler::ImportOptions &import, WhatIf &whatIf) {
+  auto [name, list] = text.split('=');
   llvm::SmallVector<llvm::StringRef> parts;
-  llvm::StringRef list = text;
-  bool good = list.consume_front("nodes=");
   list.split(parts, ',');
-  if (llvm::StringRef last = parts.back(); last.consume_front("grow=")) {
+  std::vector<int64_t> numbers;
+  bool good = text.contains('=') && !name.empty();
+  const bool nodes = name == "nodes", memory = name == "memory";
+  if (llvm::StringRef last = parts.back(); nodes && last.consume_front("grow=")) {
     whatIf.grows = last.str();
     good &= !last.empty();
     parts.pop_back();
   }
   for (llvm::StringRef part : parts) {
     int64_t n = 0;
-    good &= !part.trim().getAsInteger(10, n) && n >= 1 && n <= 1 << 20;
-    whatIf.nodes.push_back(n);
+    if (memory) {
+      if (llvm::Error e = strategies::parseBytes(part.trim().str()).moveInto(n))
+        return llvm::joinErrors(llvm::createStringError("--what-if %s", text.str().c_str()), std::move(e));
+    } else {
+      good &= !part.trim().getAsInteger(10, n);
+    }
+    good &= n >= 1 && (!nodes || n <= 1 << 20);
+    numbers.push_back(n);
   }
-  if (!good || parts.empty())
-    return llvm::createStringError("--what-if %s: expected nodes=1,2,4 or nodes=1,2,4,grow=batch", text.str().c_str());
-  return whatIf;
+  if (!good || numbers.empty())
+    return llvm::createStringError("--what-if %s: expected nodes=1,2,4, nodes=1,2,4,grow=batch, memory=8GiB,16GiB, or "
+                                   "the sizes of a dimension: batch=16,32",
+                                   text.str().c_str());
+  std::vector<int64_t> &asked = nodes ? whatIf.nodes : memory ? whatIf.limits : whatIf.sizes;
+  if (!asked.empty())
+    return llvm::createStringError("--what-if %s: there is %s already; name all numbers in one", text.str().c_str(),
+                                   nodes || memory ? name.str().c_str() : whatIf.dim.c_str());
+  asked = std::move(numbers);
+  if (!nodes && !memory) {
+    whatIf.dim = name.str();
+    if (!import.dims.count(whatIf.dim))
+      return llvm::createStringError("--what-if %s: --dim %s=N must say how large it is now", text.str().c_str(),
+                                     whatIf.dim.c_str());
+  }
+  return llvm::Error::success();
+}
+
+/// What stands on the terminal while the compiler works.
+StatusLine::Text statusText(const CompileWatch &watch, double seconds, bool stopping) {
+  StatusLine::Text text{watch.phase.load(), ""};
+  char part[96];
+  auto add = [&](const char *format, auto... values) {
+    std::snprintf(part, sizeof part, format, values...);
+    text.details += (text.details.empty() ? "" : "  ") + std::string(part);
+  };
+  const strategies::SearchWatch &search = watch.search;
+  if (search.running > 0 && search.parts > 0) {
+    add("%d of %d arrangements searched", search.part.load(), search.parts.load());
+  } else if (search.running > 0) {
+    const strategies::Cost cost = search.cost, bound = std::min(search.bound.load(), cost);
+    if (cost < strategies::kForbidden)
+      add("cost %.3f ms", double(cost) / 1e6);
+    if (bound > 0)
+      add("bound %.3f ms", double(bound) / 1e6);
+    if (cost < strategies::kForbidden && bound > 0)
+      add("gap %.2f %%", 100 * double(cost - bound) / double(cost));
+    if (const double budget = search.budget; budget > 0)
+      add("%.0f %% of the budget", std::min(100.0, 100 * search.work / budget));
+  }
+  add("%.0f s", seconds);
+  if (stopping)
+    add("ending");
+  return text;
 }
 
 std::vector<ParameterRow> rowsOf(const std::vector<compiler::TensorRole> &roles) {
@@ -306,8 +366,8 @@ llvm::Error complete(CommandLine &c, WhatIf &whatIf) {
       return e;
   for (const std::string &text : c.inits)
     c.compile.import.addInit(text);
-  if (!c.whatIf.empty())
-    if (llvm::Error e = parseWhatIf(c.whatIf).moveInto(whatIf))
+  for (const std::string &text : c.whatIf)
+    if (llvm::Error e = parseWhatIf(text, c.compile.import, whatIf))
       return e;
   if (llvm::Error e = checkOptions(c.compile, c.searchOnly ? "--search-only" : !c.whatIf.empty() ? "--what-if" : ""))
     return e;
@@ -316,7 +376,9 @@ llvm::Error complete(CommandLine &c, WhatIf &whatIf) {
   if (!c.compile.train && !c.compile.import.freeze.empty())
     return llvm::createStringError("--freeze is for a training step: add --train, or --list-parameters to see it");
   if (c.compile.output.empty() && !c.searchOnly)
-    return llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed");
+    return llvm::createStringError("-o DIR, --search-only or --what-if NAME=N,... is needed");
+  if (c.accept && c.compile.assign.mode != "auto")
+    return llvm::createStringError("--accept is for --mode auto: no other mode searches");
   return llvm::Error::success();
 }
 
@@ -328,9 +390,15 @@ int main(int argc, char **argv) {
   declare(app, c);
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
-  rt::endOnInterrupt("tessera-compile");
-  auto fail = [](llvm::Error e, int code = rt::kExitError) {
+  CompileWatch watch;
+  if (c.accept)
+    c.compile.stop = &rt::stopOnInterrupt("tessera-compile", [&watch] { return watch.search.running > 0; });
+  else
+    rt::endOnInterrupt("tessera-compile");
+  std::optional<StatusLine> status;
+  auto fail = [&status](llvm::Error e, int code = rt::kExitError) {
     rt::yieldToInterrupt();
+    status.reset();
     rt::printError("tessera-compile: error: " + llvm::toString(std::move(e)));
     return code;
   };
@@ -350,24 +418,40 @@ int main(int argc, char **argv) {
     llvm::Expected<compiler::ListedParameters> listed = compiler::listParameters(c.compile.model, c.compile.import);
     if (!listed)
       return fail(listed.takeError());
-    std::fputs(parameterTable(rowsOf(listed->roles)).c_str(), stdout);
+    std::fputs(c.json ? rolesJson(listed->roles, c.compile.train).c_str()
+                      : parameterTable(rowsOf(listed->roles)).c_str(),
+               stdout);
     for (const std::string &warning : listed->warnings)
       tellWarning(warning);
     return 0;
   }
+  if (!c.quiet && !c.json) {
+    c.compile.watch = &watch;
+    status.emplace(stdout, [&, begin = std::chrono::steady_clock::now()] {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      return statusText(watch, seconds.count(), c.compile.stop && *c.compile.stop);
+    });
+  } else if (c.accept) {
+    c.compile.watch = &watch; // it tells whether a search runs
+  }
   auto progress = [&](const std::string &line) {
     if (c.quiet)
       return;
-    if (llvm::StringRef text = line; text.consume_front("warning: "))
-      return tellWarning(text);
-    std::puts(rt::printable(line).c_str());
-    std::fflush(stdout);
+    if (llvm::StringRef text = line; text.consume_front("warning: ")) {
+      if (status)
+        status->pause([&] { tellWarning(text); });
+      else
+        tellWarning(text);
+    } else if (status) {
+      status->print(rt::printable(line));
+    }
   };
   if (!c.whatIf.empty() && c.compile.output.empty()) {
-    auto clusters = predictClusters(c.compile, whatIf, progress);
-    if (!clusters)
-      return fail(clusters.takeError());
-    std::fputs(table(whatIf, *clusters).c_str(), stdout);
+    auto tables = predictWhatIf(c.compile, whatIf, progress);
+    if (!tables)
+      return fail(tables.takeError());
+    status.reset();
+    std::fputs(c.json ? whatIfJson(whatIf, *tables).c_str() : table(whatIf, *tables).c_str(), stdout);
     return 0;
   }
   // The recipe is made beside the compiler, if a thread can be started: checksums of a large model take a while.
@@ -386,12 +470,17 @@ int main(int argc, char **argv) {
   llvm::Expected<CompileResult> result = c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());
-  if (!c.quiet) {
+  status.reset();
+  if (c.json) {
+    std::fputs(resultJson(c.compile, *result).c_str(), stdout);
+  } else if (!c.quiet) {
     std::fputs(summary(c.compile, *result).c_str(), stdout);
     if (c.compile.train)
       std::printf("parameters   %s\n", parameterCounts(rowsOf(result->roles)).c_str());
     if (c.compile.whatIf)
-      std::printf("\n%s", table(*c.compile.whatIf, result->clusters).c_str());
+      std::printf("\n%s", table(*c.compile.whatIf, result->whatIf).c_str());
   }
+  if (const std::string unwritten = finishOutput(); !unwritten.empty())
+    return fail(llvm::createStringError(unwritten));
   return 0;
 }

@@ -27,6 +27,7 @@ static llvm::Expected<strategies::Cost> predictUnlimited(Compilation &run, Modul
   assign.memoryLimit = std::numeric_limits<int64_t>::max() / 4;
   assign.explain = false;
   assign.dumpGraph.clear();
+  run.begins("strategies");
   strategies::AssignReport report;
   if (llvm::Error e = annotate(run, *copy, assign, report))
     return e;
@@ -64,6 +65,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
   std::string last, unplaced; // the last trial; the error of the last trial that did not fit
   RecomputeTrials trials;
   trials.run = [&](const Recomputed &again) -> llvm::Expected<bool> {
+    if (best && run.stopped())
+      return false; // no more trials
     last = str(again);
     llvm::Expected<FittedProgram> tried = fitWith(run, module, assign, again, fit);
     if (!tried) {
@@ -81,7 +84,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
   // Mode auto may have chosen slow strategies to save memory. Recomputation may then be faster.
   std::optional<strategies::Cost> unlimited;
   trials.enough = [&]() -> llvm::Expected<bool> {
-    if (assign.mode != "auto" || run.hybrid)
+    if (assign.mode != "auto" || run.hybrid || run.stopped())
       return true;
     if (!unlimited)
       if (llvm::Error e = predictUnlimited(run, module, assign).moveInto(unlimited))

@@ -41,6 +41,9 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     return e;
   if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
     return e;
+  assign.stop = options.stop;
+  if (options.watch)
+    assign.watch = &options.watch->search;
   // With strategies of the user the mesh stays as given, since they name axes or splits that another mesh may not have.
   chooseMesh = assign.mode == "auto" && options.assign.strategy.empty() && assign.mesh.numRanks() > 1 &&
                !llvm::StringRef(options.assign.mesh).contains('=');
@@ -83,6 +86,18 @@ llvm::Error Compilation::dump(ModuleOp module, llvm::StringRef file) const {
   std::string text;
   llvm::raw_string_ostream(text) << *module << "\n";
   return writeFile(path.str().str(), text);
+}
+
+void Compilation::begins(const char *phase) const {
+  if (options.watch)
+    options.watch->phase = phase;
+}
+
+bool Compilation::stopped() const { return options.stop && *options.stop; }
+
+void Compilation::hurry(strategies::AssignOptions &assign) const {
+  if (stopped())
+    assign.searchWork = std::min(assign.searchWork, strategies::kHurriedWork);
 }
 
 void Compilation::finished(llvm::StringRef phase) {

@@ -45,8 +45,14 @@ public:
   llvm::Error passes(llvm::StringRef where, mlir::ModuleOp module, llvm::function_ref<void(mlir::PassManager &)> build);
   /// Writes a file of --dump-phases, if that option is given.
   llvm::Error dump(mlir::ModuleOp module, llvm::StringRef file) const;
+  /// Tells the watch what begins; the text lives forever.
+  void begins(const char *phase) const;
   /// Reports the time since the previous call as that of `phase`.
   void finished(llvm::StringRef phase);
+  /// Whether someone has ended a search.
+  bool stopped() const;
+  /// After that, further searches are short.
+  void hurry(strategies::AssignOptions &assign) const;
   void say(const std::string &line) const { progress_(line); }
 
 private:

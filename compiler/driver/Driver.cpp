@@ -2,7 +2,6 @@
 
 #include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
-#include "compiler/driver/ReportFile.h"
 
 #include "dialects/graph/Graph.h"
 #include "runtime/plan/Recipe.h"
@@ -17,9 +16,16 @@ namespace tessera {
 static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::AssignOptions &assign,
                               CompileResult &result) {
   if (run.chooseMesh) {
+    run.begins("mesh");
     if (llvm::Error e = strategies::rankMeshes(module, assign).moveInto(result.meshes))
       return e;
     assign.mesh = result.meshes.front().mesh;
+    // The mesh is searched again. After an interrupt it is worth what it was worth before.
+    if (const double before = result.meshes.front().work; run.stopped()) {
+      const double most = assign.searchWork;
+      run.hurry(assign);
+      assign.searchWork = std::min(most, std::max(assign.searchWork, before));
+    }
     run.finished("mesh");
   }
   result.mesh = assign.mesh;
@@ -74,7 +80,7 @@ static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run,
 static llvm::Error writeTexts(const Compilation &run, const CompileResult &result, const std::string &strategies,
                               const OutputDirectory &output) {
   const CompileOptions &options = run.options;
-  if (llvm::Error e = writeFile(output.file(rt::kReportName), reportText(options, result, emitOptions(run))))
+  if (llvm::Error e = writeFile(output.file(rt::kReportName), resultJson(options, result)))
     return e;
   if (!run.hybrid)
     if (llvm::Error e = writeFile(output.file(rt::kStrategiesName), strategies))
@@ -117,8 +123,9 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
     if (llvm::Error e = sequentialProgram(run, *model->module).moveInto(whole))
       return e;
   if (options.whatIf)
-    if (llvm::Error e = predictClusters(options, *options.whatIf, progress).moveInto(result.clusters))
+    if (llvm::Error e = predictWhatIf(options, *options.whatIf, progress).moveInto(result.whatIf))
       return e;
+  run.begins("emit");
   if (llvm::Error e = emit(run, *fitted->local, whole ? *whole : ModuleOp(), model->weights, output))
     return e;
   if (llvm::Error e = writeTexts(run, result, fitted->strategies, output))

@@ -38,28 +38,45 @@
 
 namespace tessera {
 
-/// Which clusters are asked about.
+/// What is asked about: other clusters, other sizes of a dimension, other limits of memory. Each is a table of its own;
+/// an empty list is not asked.
 struct WhatIf {
   std::vector<int64_t> nodes; // machines of the topology's kind
   /// A symbolic dimension in ImportOptions::dims that is given for one machine and multiplied by their number (weak
   /// scaling). Empty: the program is the same on every cluster (strong scaling).
   std::string grows;
+  std::string dim; // a symbolic dimension, such as the batch, that has one of these sizes:
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> limits; // bytes per rank
 };
 
-/// The prediction for a cluster of `nodes` machines of the topology's kind. The mesh gets the axis "node" before its
-/// other axes.
+/// The prediction for a cluster of `nodes` machines of the topology's kind, where the mesh gets the axis "node" before
+/// its other axes, or for another size or limit.
 struct ClusterPrediction {
   int64_t nodes = 1, ranks = 1;
-  std::string mesh, error; // error: why there is no prediction; empty if there is one
+  int64_t size = 0, limit = 0; // what was asked about; 0: nothing
+  std::string mesh, error;     // error: why there is no prediction; empty if there is one
   strategies::Cost predicted = 0, communication = 0;
   int64_t memory = 0; // bytes of one rank's arena
   std::string recompute = "none";
   bool fits = false;
 };
 
-/// The speed per rank of a cluster relative to that of the first; nothing where one of them has no prediction.
+/// By WhatIf's lists.
+struct WhatIfTables {
+  std::vector<ClusterPrediction> clusters, sizes, limits;
+};
+
+/// The speed per rank relative to that of the first: of another size the samples per second, of a limit the steps.
+/// Nothing where one of them has no prediction.
 std::optional<double> efficiency(const WhatIf &whatIf, const ClusterPrediction &first,
                                  const ClusterPrediction &cluster);
+
+/// What the compiler is doing. Another thread may read it at any time.
+struct CompileWatch {
+  std::atomic<const char *> phase{"begin"}; // import, training, simplify, mesh, strategies, partition, emit or what if
+  strategies::SearchWatch search;           // of the phases mesh and strategies
+};
 
 /// The options of tessera-compile. Options that a user writes as text are text here. Those of passes are described in
 /// Passes.td of strategies/modes and compiler/training.
@@ -86,8 +103,12 @@ struct CompileOptions {
   std::string saveStrategies, dumpPhases; // names of a file and of a directory
   /// Returns the text of compile.json (runtime/plan/Recipe.h), and is called last. Empty: there is no such file.
   std::function<std::string()> recipe;
-  /// Predicts these clusters as well (CompileResult::clusters), and writes them into the report.
+  /// Predicts these as well (CompileResult::whatIf), and writes them into the report.
   std::optional<WhatIf> whatIf;
+  /// Is told what the compiler is doing.
+  CompileWatch *watch = nullptr;
+  /// Becomes true: the search that runs ends now, with its best answer; what is searched after it is searched shortly.
+  const std::atomic<bool> *stop = nullptr;
   /// Called with the folder of the complete output before the output gets its name. An error leaves nothing behind.
   std::function<llvm::Error(const std::string &folder)> finish;
 };
@@ -99,9 +120,9 @@ struct CompileResult {
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  std::string recompute = "none";          // none, cheap, full or full:0,2
-  size_t numOperators = 0;                 // of the first function
-  std::vector<ClusterPrediction> clusters; // of CompileOptions::whatIf
+  std::string recompute = "none"; // none, cheap, full or full:0,2
+  size_t numOperators = 0;        // of the first function
+  WhatIfTables whatIf;            // of CompileOptions::whatIf
 };
 
 /// Is called with one line per phase, and with one per warning, which begins with "warning: ".
@@ -120,12 +141,20 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
 /// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena.
 llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
 
-/// Predicts the time of the training step (or of inference) on each cluster. Writes nothing.
-llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options, const WhatIf &whatIf,
-                                                               const Progress &progress);
+/// Predicts the time of the training step (or of inference) on each cluster, with each size, under each limit. Writes
+/// nothing. An error says that one of the lists has no prediction at all.
+llvm::Expected<WhatIfTables> predictWhatIf(const CompileOptions &options, const WhatIf &whatIf,
+                                           const Progress &progress);
 
-/// The predictions as a table. Efficiency is the speed per rank relative to that of the first line.
-std::string table(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters);
+/// The predictions as tables. Efficiency is relative to the first line.
+std::string table(const WhatIf &whatIf, const WhatIfTables &tables);
+/// The same as JSON, as the report has it under "what_if".
+std::string whatIfJson(const WhatIf &whatIf, const WhatIfTables &tables);
+
+/// What a compile or a search has found, as JSON: what the plan's report.json has. After searchOnly there is no memory.
+std::string resultJson(const CompileOptions &options, const CompileResult &result);
+/// The file's tensors as JSON: a list of name, role, type, shape and reason.
+std::string rolesJson(llvm::ArrayRef<compiler::TensorRole> roles, bool train);
 
 /// The lines that tessera-compile prints at the end. After searchOnly they are about the search only.
 std::string summary(const CompileOptions &options, const CompileResult &result);

@@ -41,17 +41,19 @@ static llvm::Error overLimit(const Compilation &run, const compiler::MemoryRepor
 
 /// Lays the program out. The caller checks whether it fits.
 static llvm::Error layOut(Compilation &run, FittedProgram &fitted) {
-  return compiler::planMemory(*fitted.local, emitOptions(run)).moveInto(fitted.memory);
+  return compiler::planMemory(*fitted.local, emitOptions(run.options)).moveInto(fitted.memory);
 }
 
 /// Phase 3 of a module in phase 2.
 static llvm::Error choose(Compilation &run, ModuleOp module, const AssignOptions &assign, FittedProgram &fitted) {
+  run.begins("strategies");
   if (llvm::Error e = annotate(run, module, assign, fitted.report)) {
     if (!fitted.report.doesNotFit)
       return e;
     return llvm::make_error<DoesNotFit>(llvm::toString(std::move(e)));
   }
   run.finished("strategies");
+  run.begins("partition");
   fitted.strategies = strategies::saveStrategies(module);
   return run.dump(module, "3-annotated.mlir");
 }
@@ -132,6 +134,7 @@ static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Att
       llvm::consumeError(std::move(failed));
       if (tries == kMaxAttempts)
         return tooMuch(limit);
+      run.hurry(assign);
       tooSmall = assign.memoryLimit;
       assign.memoryLimit = tooSmall + (tooLarge - tooSmall) / 2;
       continue;
@@ -144,6 +147,7 @@ static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Att
     const double proportion = double(limit) / double(*needed) * kMargin;
     assign.memoryLimit =
         tooSmall ? tooSmall + (tooLarge - tooSmall) / 2 : std::max<int64_t>(1, int64_t(double(tooLarge) * proportion));
+    run.hurry(assign);
     run.say("the plan needs " + bytesText(*needed) + ", searching again for one that fits in " + bytesText(limit));
   }
 }

@@ -133,10 +133,13 @@ static void tellUnused(ModuleOp module, std::vector<compiler::TensorRole> &roles
 }
 
 llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
+  run.begins("import");
   llvm::Expected<compiler::ImportedModel> model = importModel(run);
   if (!model)
     return model;
   run.finished("import");
+  const char *next = run.options.train ? "training" : "simplify";
+  run.begins(next);
   for (const std::string &warning : model->warnings)
     run.say("warning: " + warning);
   if (llvm::Error e = run.dump(*model->module, "1-imported.mlir"))
@@ -144,7 +147,7 @@ llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
   if (llvm::Error e = buildPrograms(run, *model->module))
     return e;
   tellUnused(*model->module, model->roles);
-  run.finished(run.options.train ? "training" : "simplify");
+  run.finished(next);
   if (llvm::Error e = run.dump(*model->module, "2-training.mlir"))
     return e;
   return model;
@@ -203,16 +206,16 @@ llvm::Error finishLocal(Compilation &run, ModuleOp module, const strategies::Cos
 
 // ---- 6 ----
 
-compiler::EmitOptions emitOptions(const Compilation &run) {
-  compiler::EmitOptions options;
-  options.model = llvm::sys::path::filename(run.options.model).str();
-  options.producer = "tessera-compile " TESSERA_VERSION;
-  return options;
+compiler::EmitOptions emitOptions(const CompileOptions &options) {
+  compiler::EmitOptions emit;
+  emit.model = llvm::sys::path::filename(options.model).str();
+  emit.producer = "tessera-compile " TESSERA_VERSION;
+  return emit;
 }
 
 llvm::Error emit(Compilation &run, ModuleOp local, ModuleOp whole, const compiler::WeightStore &weights,
                  const OutputDirectory &output) {
-  compiler::EmitOptions options = emitOptions(run);
+  compiler::EmitOptions options = emitOptions(run.options);
   const bool later = run.options.initAtStart || weights.generatedBytes() > kMaxStoredInit;
   if (later)
     options.generated = &weights;

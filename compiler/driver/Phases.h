@@ -44,7 +44,7 @@ llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategie
 llvm::Error emit(Compilation &run, mlir::ModuleOp local, mlir::ModuleOp whole, const compiler::WeightStore &weights,
                  const OutputDirectory &output);
 /// The options of emission, without the weights.
-compiler::EmitOptions emitOptions(const Compilation &run);
+compiler::EmitOptions emitOptions(const CompileOptions &options);
 
 } // namespace tessera
 

@@ -1,4 +1,6 @@
-#include "compiler/driver/ReportFile.h"
+// report.json, which tessera-dump reads besides the plan, and the same for other programs.
+#include "compiler/driver/Phases.h"
+#include "compiler/driver/WhatIfLines.h"
 
 #include <nlohmann/json.hpp>
 
@@ -38,10 +40,18 @@ static Json toJson(const compiler::TensorRole &role, bool train) {
           {"guess", role.guess}};
 }
 
-static Json toJson(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters) {
+static Json toJson(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> lines) {
   Json rows = Json::array();
-  for (const ClusterPrediction &c : clusters) {
-    Json row = {{"nodes", c.nodes}, {"ranks", c.ranks}, {"mesh", c.mesh}};
+  for (const ClusterPrediction &c : lines) {
+    Json row = Json::object();
+    if (c.size > 0)
+      row["size"] = c.size;
+    else if (c.limit > 0)
+      row["limit"] = c.limit;
+    else
+      row["nodes"] = c.nodes;
+    row["ranks"] = c.ranks;
+    row["mesh"] = c.mesh;
     if (!c.error.empty()) {
       row["error"] = c.error;
     } else {
@@ -50,15 +60,37 @@ static Json toJson(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clust
                       {"memory_bytes", c.memory},
                       {"fits", c.fits},
                       {"recompute", c.recompute}});
-      if (std::optional<double> share = efficiency(whatIf, clusters.front(), c))
+      if (std::optional<double> share = efficiency(whatIf, reference(lines), c))
         row["efficiency"] = *share;
     }
     rows.push_back(std::move(row));
   }
-  return {{"grows", whatIf.grows}, {"clusters", std::move(rows)}};
+  return rows;
 }
 
-std::string reportText(const CompileOptions &options, const CompileResult &result, const compiler::EmitOptions &emit) {
+static Json toJson(const WhatIf &whatIf, const WhatIfTables &tables) {
+  return {{"grows", whatIf.grows},
+          {"clusters", toJson(whatIf, tables.clusters)},
+          {"dim", whatIf.dim},
+          {"sizes", toJson(whatIf, tables.sizes)},
+          {"limits", toJson(whatIf, tables.limits)}};
+}
+
+static Json toJson(llvm::ArrayRef<compiler::TensorRole> roles, bool train) {
+  Json list = Json::array();
+  for (const compiler::TensorRole &role : roles)
+    list.push_back(toJson(role, train));
+  return list;
+}
+
+static std::string textOf(const Json &json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+std::string whatIfJson(const WhatIf &whatIf, const WhatIfTables &tables) { return textOf(toJson(whatIf, tables)); }
+
+std::string rolesJson(llvm::ArrayRef<compiler::TensorRole> roles, bool train) { return textOf(toJson(roles, train)); }
+
+std::string resultJson(const CompileOptions &options, const CompileResult &result) {
+  const compiler::EmitOptions emit = emitOptions(options);
   Json report = strategies::toJson(result.report);
   report["model"] = emit.model;
   report["producer"] = emit.producer;
@@ -66,14 +98,15 @@ std::string reportText(const CompileOptions &options, const CompileResult &resul
   if (!result.meshes.empty())
     for (const strategies::MeshCandidate &candidate : result.meshes)
       report["meshes"].push_back(toJson(candidate));
-  report["memory"] = toJson(result.memory);
-  for (const compiler::TensorRole &role : result.roles)
-    report["parameters"].push_back(toJson(role, options.train));
+  if (!options.output.empty())
+    report["memory"] = toJson(result.memory);
+  if (!result.roles.empty())
+    report["parameters"] = toJson(result.roles, options.train);
   if (options.whatIf)
-    report["what_if"] = toJson(*options.whatIf, result.clusters);
+    report["what_if"] = toJson(*options.whatIf, result.whatIf);
   if (!result.warnings.empty())
     report["warnings"] = result.warnings;
-  return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return textOf(report);
 }
 
 } // namespace tessera

@@ -27,11 +27,12 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                    bytesText(double(f.bytesSent)));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
-                     "({5}); {6}\n",
+                     "({5}); {6}{7}\n",
                      f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds, f.search.solveSeconds,
                      f.search.searcher,
                      f.search.optimal ? std::string("optimal, gap 0 %")
-                                      : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
+                                      : formatv("gap {0:F2} %", 100 * f.search.gap()).str(),
+                     f.search.stopped ? ", interrupted" : "");
   }
   const std::string recompute = result.recompute == "none" ? "" : "recompute    " + result.recompute + "\n";
   if (options.output.empty()) {

@@ -42,9 +42,9 @@ Result<Recipe::File> Recipe::File::of(const std::string &path) {
 }
 
 bool Recipe::leavesOut(const std::string &option) {
-  for (const char *name :
-       {"--mesh", "--mode", "--output", "--save-strategies", "--dump-phases", "--dump-strategy-graph",
-        "--export-weights", "--what-if", "--html", "--search-only", "--quiet", "--help", "--version"})
+  for (const char *name : {"--mesh", "--mode", "--output", "--save-strategies", "--dump-phases",
+                           "--dump-strategy-graph", "--export-weights", "--what-if", "--html", "--search-only",
+                           "--accept", "--json", "--quiet", "--help", "--version"})
     if (option == name)
       return true;
   return false;

@@ -81,6 +81,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
                            : options.mode == "semi-auto" ? assignSemiAuto(function, options, shared)
                                                          : assignAuto(function, first, model, shared, search);
       first.dumpGraph.clear();
+      if (options.stop && *options.stop)
+        first.searchWork = std::min(first.searchWork, kHurriedWork);
       report.doesNotFit |= search.doesNotFit;
       if (failed)
         return failed;

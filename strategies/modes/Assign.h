@@ -21,6 +21,7 @@
 #define TESSERA_STRATEGIES_MODES_ASSIGN_H
 
 #include "strategies/report/Report.h"
+#include "strategies/search/Search.h"
 #include "strategies/user/UserStrategies.h"
 
 namespace tessera::strategies {
@@ -43,6 +44,10 @@ struct AssignOptions {
   /// The search also ends at this relative distance to the proven bound.
   double searchGap = 1e-3;
   std::string searcher; // empty: the default one
+  /// Becomes true: the search that runs ends now, with its best answer. One that begins later may do `searchWork`.
+  const std::atomic<bool> *stop = nullptr;
+  /// Is told what the search finds.
+  SearchWatch *watch = nullptr;
   /// Where mode auto writes the search problem of the first function; empty: nowhere.
   std::string dumpGraph;
   /// Leaves out all functions but the first one (the training step).
@@ -52,6 +57,9 @@ struct AssignOptions {
   /// Which collectives are sent as one message. Its `memory` is ignored.
   JoinOptions join;
 };
+
+/// The effort of a search that begins after `stop` became true, at most: someone waits for it. Set by hand.
+constexpr double kHurriedWork = 0.2;
 
 /// Bytes per rank: `memoryLimit`, or what the topology says.
 int64_t memoryOf(const AssignOptions &options);

@@ -87,12 +87,22 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
   own.firstOnly = true;  // meshes are compared by the first function
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
+  own.watch = nullptr;   // several searches run at once
+  SearchWatch *watch = options.watch;
+  if (watch) {
+    watch->begin(own.searchWork);
+    watch->part = 0;
+    watch->parts = int(meshes.size());
+    ++watch->running;
+  }
   std::vector<MeshCandidate> list(meshes.size());
   mlir::parallelFor(module.getContext(), 0, meshes.size(), [&](size_t i) {
     MeshCandidate &candidate = list[i];
     candidate.mesh = std::move(meshes[i]);
     AssignOptions with = own;
     with.mesh = candidate.mesh;
+    if (options.stop && *options.stop)
+      with.searchWork = std::min(with.searchWork, kHurriedWork);
     OwningOpRef<ModuleOp> copy(module.clone());
     AssignReport report;
     if (llvm::Error e = assignStrategies(*copy, with, report)) {
@@ -102,8 +112,15 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
       candidate.predicted = f.total();
       candidate.communication = f.communication;
       candidate.peakBytes = f.peakBytes;
+      candidate.work = f.search.work;
     }
+    if (watch)
+      ++watch->part;
   });
+  if (watch) {
+    --watch->running;
+    watch->parts = 0;
+  }
   if (llvm::all_of(list, [](const MeshCandidate &c) { return !c.error.empty(); }))
     return llvm::createStringError("%s", list.front().error.c_str());
   llvm::stable_sort(list, [](const MeshCandidate &a, const MeshCandidate &b) {

@@ -23,11 +23,13 @@ struct MeshCandidate {
   Cost predicted = kForbidden; // time of the first function (the training step)
   Cost communication = 0;
   int64_t peakBytes = 0; // estimate
+  double work = 0;       // of the search, in 1e9 steps
   std::string error;     // empty: strategies were found
 };
 
 /// All sensible meshes for `options.mesh.numRanks()` ranks, the cheapest first. `options.mode` assigns strategies on
-/// each, in a copy of `module`, on the context's threads. Fails with the first mesh's error if none has strategies.
+/// each, in a copy of `module`, on the context's threads. `options.watch` is told how many are done. Fails with the
+/// first mesh's error if none has strategies.
 llvm::Expected<std::vector<MeshCandidate>> rankMeshes(mlir::ModuleOp module, const AssignOptions &options);
 
 } // namespace tessera::strategies

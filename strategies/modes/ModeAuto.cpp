@@ -93,9 +93,21 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
       return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
     searchOptions.searcher = options.searcher;
   }
+  const bool stoppedBefore = options.stop && *options.stop;
+  if (!stoppedBefore)
+    searchOptions.stop = options.stop;
+  searchOptions.watch = options.watch;
   start = now();
+  if (options.watch) {
+    options.watch->begin(options.searchWork);
+    ++options.watch->running;
+  }
   WideSolution found = searchWide(built.wide, searchOptions);
+  if (options.watch)
+    --options.watch->running;
   report.solveSeconds = std::chrono::duration<double>(now() - start).count();
+  report.work = found.solution.work;
+  report.stopped = !stoppedBefore && options.stop && *options.stop && !found.solution.optimal;
   const Solution &solution = found.solution;
   narrow(built, found.kept, found.offers);
   std::string dumpError;

@@ -278,6 +278,8 @@ Json toJson(const AssignReport &report) {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},
           {"gap", f.search.gap()},         {"optimal", f.search.optimal}, {"nodes", f.search.nodes},
           {"edges", f.search.edges},       {"options", f.search.options}};
+    if (f.search.stopped)
+      function["search"]["stopped"] = true;
     function["operators"] = std::move(operators);
     function["boundary"] = toJson(f.boundary);
     functions.push_back(std::move(function));

@@ -27,6 +27,8 @@ struct SearchReport {
   bool optimal = false;
   double buildSeconds = 0, solveSeconds = 0; // to state the problem, to solve it
   int64_t nodes = 0, edges = 0, options = 0;
+  double work = 0;         // that the search did, in 1e9 steps
+  bool stopped = false;    // someone ended it before its budget
   bool doesNotFit = false; // nothing was found within the memory limit
   /// By index of the operator, the cheapest first (Explain.h).
   std::map<int, std::vector<Alternative>> alternatives;

@@ -144,6 +144,10 @@ def layers_that_repeat_are_folded(c):
     expect("/layer1/layer1.0 to /layer1/layer1.1, 2 alike" in text and "largest costs" in text, text)
     expect(len(text.splitlines()) <= 60, f"more than a screen:\n{text}")
     expect(len(c.run(c.bin / "tessera-dump", c.folder / "plan", "--all").splitlines()) > 1000, "--all does not list all")
+    # Ranks that differ are told by what they do otherwise.
+    c.compile("resnet18_cifar_train.onnx", mesh="x=2,y=2,z=2", batch=32)
+    text = c.run(c.bin / "tessera-dump", c.folder / "plan")
+    expect(len(text.splitlines()) <= 60 and re.search("ranks 0, 7, each.*ranks 1 to 6, each", text, re.S), f"more than a screen:\n{text}")
 
 
 @case
@@ -237,6 +241,7 @@ def machines_are_a_table(c):
         expect(abs(x["efficiency"] - one["predicted_ns"] / x["predicted_ns"] / x["nodes"]) < 1e-9 and x["fits"], x)
         expect(f"{x['predicted_ns'] / 1e6:.3f} ms" in text, text)
     expect(c.dump()["what_if"] == asked, "the report has another table")
+    expect(asked["sizes"] == asked["limits"] == [], asked)
     c.compile("lenet_train.onnx", "--what-if", "nodes=2", mesh="node=2", code=1)
 
 
@@ -272,6 +277,21 @@ def bad_input_gives_one_error_and_no_file(c):
     expect("cannot be written" in text, text)
 
 
+TIME_ROWS = "[...document.querySelectorAll('#time tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+
+
+def shares_of(rank):
+    """What of a traced step is exposed communication, and what is a bubble: counted at every edge of an event."""
+    _, _, begin, length = max((e for e in rank["events"] if e[0] == 0), key=lambda e: e[3])
+    edges = sorted({begin, begin + length, *(x for e in rank["events"] if e[0] for x in (e[2], e[2] + e[3]) if begin <= x <= begin + length)})
+    shares = [0, 0]
+    for a, b in zip(edges, edges[1:]):
+        busy = {track for track, _, at, wide in rank["events"] if track and at <= (a + b) / 2 < at + wide}
+        if 1 not in busy:
+            shares[2 not in busy] += (b - a) / length
+    return shares
+
+
 @in_browser
 def every_section_is_drawn(c):
     """Of a training with trace and log, a program without search on one rank, a program without gradients; dark, light."""
@@ -298,13 +318,16 @@ def every_section_is_drawn(c):
                 expect(shown is True, "a comparison is shown with one plan")
             if train:
                 tables = page.value("document.getElementById('time').innerText")
-                expect("rank 3, measured" in tables, tables)
+                expect("rank 3, measured" in tables and "exposed" in tables, tables)
+                for row, rank in zip(page.value(TIME_ROWS)[1:], c.data()["trace"]["ranks"]):
+                    for told, share in zip(row[4:], shares_of(rank)):
+                        expect(abs(float(re.sub("under|[ %]", "", told)) / 100 - share) < 0.006, f"{row} of rank {rank['rank']}: {share}")
                 expect(page.value("document.querySelectorAll('#training figure').length") >= 4, "charts are missing")
 
 
 @in_browser
 def two_plans_and_machines_are_drawn(c):
-    c.compile("resnet18_cifar_train.onnx", "--what-if", "nodes=1,2", batch=32)
+    c.compile("resnet18_cifar_train.onnx", "--what-if", "nodes=1,2", "--what-if", "batch=16,64", "--what-if", "memory=1KiB,4GiB", batch=32)
     c.compile("resnet18_cifar_train.onnx", mesh="all=4", mode="data", batch=32, out="other")
     c.page(c.folder / "other")
     with browser.Browser() as chrome:
@@ -318,6 +341,7 @@ def two_plans_and_machines_are_drawn(c):
             expect(detail.startswith(c.data()["compare"]["rows"][0]["name"]), detail)
             shown = page.value("document.getElementById('whatif').innerText")
             expect("node=2,data=2,model=2" in shown and "strong scaling" in shown, shown)
+            expect(all(x in shown for x in ("Another size of 'batch'", "\n64\t", "\n4 GiB\t", "--memory")), shown)
 
 
 @in_browser

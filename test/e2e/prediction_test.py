@@ -168,6 +168,50 @@ def clusters_are_predicted(c):
 
 
 @case
+def other_batches_and_limits_are_predicted(c):
+    c.compile(batch=16)
+    report = c.report()
+    fits = report["memory"]["arena_bytes"]
+    asked = ("--what-if", "batch=8,16,7", "--what-if", f"memory={2 * fits},{fits},1KiB")
+    told = json.loads(c.compile(*asked, "--json", batch=16, out=None))
+    sizes, limits = told["sizes"], told["limits"]
+    expect(told["dim"] == "batch" and told["clusters"] == [], told)
+    expect([s["size"] for s in sizes] == [8, 16, 7] and [x["limit"] for x in limits] == [2 * fits, fits, 1024], told)
+    same = step(report)
+    expect(sizes[1]["predicted_ns"] == same["compute_ns"] + same["communication_ns"] and sizes[1]["memory_bytes"] == fits, told)
+    expect(sizes[0]["predicted_ns"] < sizes[1]["predicted_ns"] and sizes[0]["memory_bytes"] < fits, told)
+    for s in sizes:
+        rate = s["size"] / s["predicted_ns"]
+        expect(abs(s["efficiency"] - rate / (8 / sizes[0]["predicted_ns"])) < 1e-9, told)
+    expect(limits[0]["predicted_ns"] == sizes[1]["predicted_ns"] and limits[0]["efficiency"] == 1, told)
+    expect(limits[1]["memory_bytes"] <= fits and limits[1]["predicted_ns"] >= limits[0]["predicted_ns"], told)  # messages may be smaller
+    expect("1.00 KiB" in limits[2]["error"], told)
+    relative = json.loads(c.compile("--what-if", f"memory=1KiB,{2 * fits}", "--json", batch=16, out=None))["limits"]
+    expect("efficiency" not in relative[0] and relative[1]["efficiency"] == 1, f"relative to the first that fits: {relative}")
+    # With -o the report has the tables; the same as text.
+    text = c.compile(*asked, batch=16)
+    expect(c.report()["what_if"] == told, "the report has other tables")
+    expect("another batch" in text and "another limit of memory" in text and re.search(r"^ +16 +[\d.]+ ms", text, re.M), text)
+    for bad, needed in (("rows=1,2", "--dim rows=N"), ("batch=", "--what-if"), ("batch=0", "--what-if"), ("memory=x", "--what-if"),
+                        ("memory=-1GiB", "--what-if"), ("nodes=1", "already")):
+        more = ("--what-if", "nodes=2") if bad == "nodes=1" else ()
+        text = c.compile(*more, "--what-if", bad, out=None, code=2)
+        expect(needed in text and text.count("\n") == 1, text)
+
+
+@case
+def everything_is_printed_as_json(c):
+    told = json.loads(c.compile("--json"))
+    expect(told == c.report(), "--json prints another report")
+    told = json.loads(c.compile("--json", "--search-only", out=None))
+    search = told["functions"][0]["search"]
+    expect(search["options"] > 0 and "memory" not in told and told["model"] == "lenet_train.onnx", told)
+    roles = json.loads(c.run("tessera-compile", c.models / "lenet_train.onnx", "--dim", "batch=8", "--list-parameters", "--train", "--json"))
+    expect(roles == told["parameters"] and roles[0]["role"] == "trained", roles)
+    c.compile("--json", "-q", code=2)
+
+
+@case
 def a_search_alone_writes_nothing(c):
     text = c.compile("--search-only", out=None)
     c.compile()

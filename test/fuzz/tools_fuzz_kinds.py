@@ -314,7 +314,7 @@ OPTIONS = {
         --search-threads --dim --init --force-init --init-at-start --seed --inputs --parameters --constants --freeze
         --freeze-batchnorm --list-parameters --train --loss --optimizer --schedule --gradient-reduction --broadcast-parameters
         --clip-norm --accumulate --precision --loss-scale --recompute --aux-outputs --dump-phases --no-fuse --no-fuse-attention
-        --quiet --version --completion --man --help"""),
+        --accept --json --quiet --version --completion --man --help"""),
     "tessera-run": (["in/plan", "--data", "synthetic", "--steps", "1"], """--data --eval --infer --verify --steps --epochs --seed
         --shuffle --augment --eval-each-epoch --eval-data --output --tolerance --weights --weights-map --save-weights
         --checkpoint-dir --checkpoint-every --keep --integrated --resume --processes --no-processes --rank-table --rendezvous-timeout

@@ -69,24 +69,28 @@ function renderWhatIf() {
   if (DATA.meshes.length)
     section.append(el("h3", {}, "The ranks were arranged otherwise"), table([["mesh"], ["predicted", true], ["communication", true], ["memory, estimated", true]],
       DATA.meshes.map(m => m.error ? [m.mesh, m.error, "", ""] : [m.mesh + (m.mesh === DATA.mesh ? " (this plan)" : ""), time(m.predicted_ns), time(m.communication_ns), bytes(m.peak_bytes_estimate)])));
-  section.append(el("h3", {}, "There were more machines"), ...machines());
-  section.append(el("h3", {}, "The limit of memory were another"), el("p", {}, "The compiler answers it by searching again:"),
-    el("pre", {}, `tessera-compile ${DATA.model} ... --memory 8GiB --search-only`));
+  const asked = DATA.what_if || {};
+  section.append(el("h3", {}, "There were more machines"), ...whatIfTable(asked, asked.clusters, "nodes=1,2,4,8", [["machines", true, c => c.nodes], ["ranks", true, c => c.ranks], ["mesh", false, c => c.mesh]],
+    asked.grows ? `'${asked.grows}' grows with the machines (weak scaling).` : "The batch is the same on every cluster (strong scaling).", "Efficiency is the speed per rank, the first prediction's being 100 %."));
+  section.append(el("h3", {}, "The batch were larger or smaller"), ...whatIfTable(asked, asked.sizes, "batch=16,32,64", [[asked.dim || "batch", true, c => c.size]],
+    `Another size of '${asked.dim}', on the mesh of this plan.`, "Efficiency is the samples per second, the first prediction's being 100 %."));
+  section.append(el("h3", {}, "The limit of memory were another"), ...whatIfTable(asked, asked.limits, "memory=4GiB,8GiB,16GiB", [["limit", true, c => bytes(c.limit)]],
+    "Strategies are searched again until the program fits.", "Efficiency is the speed, the first prediction's being 100 %."));
 }
 
-/// The clusters that the compiler predicted, or how to ask it.
-function machines() {
-  const asked = DATA.what_if, clusters = asked && Array.isArray(asked.clusters) ? asked.clusters : [];
-  if (!clusters.length)
+/// What the compiler predicted for other clusters, sizes or limits, or how to ask it. Columns in front are [title, is a
+/// number, value].
+function whatIfTable(asked, lines, question, front, told, efficiency) {
+  if (!Array.isArray(lines) || !lines.length)
     return [el("p", {}, "The compiler answers it by searching again, with the options that this plan was compiled with (compile.json has them); the table then stands here:"),
-      el("pre", {}, `tessera-compile ${DATA.model} ... -o plan --what-if nodes=1,2,4,8 --html page.html`)];
-  const longest = Math.max(...clusters.map(c => c.predicted_ns || 0));
+      el("pre", {}, `tessera-compile ${DATA.model} ... -o plan --what-if ${question} --html page.html`)];
+  const longest = Math.max(...lines.map(c => c.predicted_ns || 0));
   const bar = c => el("div", { class: "bar", style: "width:180px", role: "img", "aria-label": `${time(c.predicted_ns)}, of it communication ${time(c.communication_ns)}` },
     el("i", { style: `width:${100 * (c.predicted_ns - c.communication_ns) / longest}%;background:var(--compute)` }), el("i", { style: `width:${100 * c.communication_ns / longest}%;background:var(--communication)` }));
-  return [el("p", {}, asked.grows ? `'${asked.grows}' grows with the machines (weak scaling).` : "The batch is the same on every cluster (strong scaling)."),
-    table([["machines", true], ["ranks", true], ["mesh"], ["step", true], ["compute and communication"], ["efficiency", true], ["memory of one rank", true], [""]],
-      clusters.map(c => c.error ? [c.nodes, c.ranks, c.mesh, "–", c.error, "–", "–", ""]
-        : [c.nodes, c.ranks, c.mesh, time(c.predicted_ns), bar(c), c.efficiency == null ? "–" : percent(c.efficiency), bytes(c.memory_bytes),
-          [c.fits ? "" : "does not fit", c.recompute && c.recompute !== "none" ? `recompute ${c.recompute}` : ""].filter(Boolean).join(", ")])),
-    el("p", { class: "faint small" }, "Efficiency is the speed per rank, the first line's being 100 %.")];
+  return [el("p", {}, told),
+    table([...front.map(([title, number]) => [title, number]), ["step", true], ["compute and communication"], ["efficiency", true], ["memory of one rank", true], [""]],
+      lines.map(c => [...front.map(([, , of]) => of(c)), ...(c.error ? ["–", c.error, "–", "–", ""]
+        : [time(c.predicted_ns), bar(c), c.efficiency == null ? "–" : percent(c.efficiency), bytes(c.memory_bytes),
+          [c.fits ? "" : "does not fit", c.recompute && c.recompute !== "none" ? `recompute ${c.recompute}` : ""].filter(Boolean).join(", ")])])),
+    el("p", { class: "faint small" }, efficiency)];
 }
