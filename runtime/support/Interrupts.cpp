@@ -101,9 +101,9 @@ void begin(const std::string &program, const std::function<bool()> &stopFirst) {
 
 void endOnInterrupt(const std::string &program) { begin(program, nullptr); }
 
-const std::atomic<bool> &stopOnInterrupt(const std::string &program, std::function<bool()> may) {
+const std::atomic<bool> &stopOnInterrupt(const std::string &program, const std::function<bool()> &may) {
   begin(
-      program, may ? std::move(may) : [] { return true; });
+      program, may ? may : [] { return true; });
   return stopping;
 }
 

@@ -25,7 +25,7 @@ void endOnInterrupt(const std::string &program);
 /// Like endOnInterrupt, but only the second signal ends the process. The first one sets the flag that is returned, and
 /// the program ends by itself. Where `may` is given, the first signal ends the process, too, unless `may` returns true;
 /// another thread asks it.
-const std::atomic<bool> &stopOnInterrupt(const std::string &program, std::function<bool()> may = nullptr);
+const std::atomic<bool> &stopOnInterrupt(const std::string &program, const std::function<bool()> &may = nullptr);
 /// Called before an interrupted program says so, by another thread: to remove what stands on the terminal.
 void beforeInterruptedIsSaid(std::function<void()> act);
 /// 130 or 143 after an interrupt, else 0.

@@ -43,7 +43,7 @@ StatusLine::StatusLine(std::FILE *out, std::function<Text()> text) : out_(out), 
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error &) {
-    // Without a thread there is no line.
+    return; // without a thread there is no line
   }
 }
 
