@@ -120,6 +120,8 @@ void collective(CollectiveOp op, Context &c) {
     return c.give(0, inPlace(op, c, forward, mesh));
   case CollectiveKind::Halo:
   case CollectiveKind::Fit:
+  case CollectiveKind::Exchange:
+  case CollectiveKind::Fold:
     return c.fail("this kind of collective has no gradient");
   }
 }

@@ -2,6 +2,7 @@
 #include "compiler/emit/PlanWriter.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/dist/Exchange.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
@@ -312,10 +313,12 @@ private:
   }
 
   /// Writes the collectives that send nothing as kernels of the graph dialect: a Slice and a Fit that drops the tail
-  /// are a `slice`, and a Fit that appends zeros is a `pad`.
+  /// are a `slice`, a Fit that appends zeros is a `pad`, and a Fold is a loop.
   void writeLocal(const dist::Collective &c, const LayoutStep &step, plan::Kernel *kernel) {
     kernel->add_inputs(uint32_t(step.inputs[0]));
     kernel->add_outputs(uint32_t(step.outputs[0]));
+    if (c.kind == CollectiveKind::Fold)
+      return writeFold(c, kernel);
     auto add = [&](const char *name, const dist::Shape &values) {
       plan::Attribute *attribute = kernel->add_attributes();
       attribute->set_name(name);
@@ -352,7 +355,8 @@ private:
         {CollectiveKind::AllToAll, plan::ALL_TO_ALL},
         {CollectiveKind::Permute, plan::PERMUTE},
         {CollectiveKind::Halo, plan::HALO},
-        {CollectiveKind::Broadcast, plan::BROADCAST}};
+        {CollectiveKind::Broadcast, plan::BROADCAST},
+        {CollectiveKind::Exchange, plan::EXCHANGE}};
     for (auto [from, to] : kinds)
       if (from == c.kind)
         out->set_kind(to);
@@ -369,6 +373,37 @@ private:
       out->add_sources(uint32_t(source));
     out->set_root(uint32_t(c.root));
     out->set_joined(uint32_t(step.joined));
+    if (c.kind == CollectiveKind::Exchange)
+      writeBoxes(c, out);
+  }
+
+  /// Writes what this rank sends and receives, in the order in which all ranks list their messages.
+  void writeBoxes(const dist::Collective &c, plan::Collective *out) {
+    const int64_t me = rank();
+    auto add = [&](int64_t peer, ArrayRef<int64_t> offset, ArrayRef<int64_t> shape, plan::PeerBox *box) {
+      box->set_peer(uint32_t(mesh_.coordinate(peer, c.axes)));
+      assign(offset, box->mutable_offset());
+      assign(shape, box->mutable_shape());
+    };
+    dist::forEachBox(c, [&](const dist::ExchangeBox &box) {
+      if (box.from == me)
+        add(box.to, box.source, box.shape, out->add_sends());
+      if (box.to == me)
+        add(box.from, box.target, box.shape, out->add_receives());
+    });
+  }
+
+  /// Writes the sum over terms that lie one behind the other along dim 0: a loop over [terms, elements of one].
+  void writeFold(const dist::Collective &c, plan::Kernel *kernel) {
+    kernel->set_name("fused");
+    const int64_t terms = c.localIn[0] / c.localOut[0], each = ShapedType::getNumElements(c.localOut);
+    plan::Expression *expression = kernel->mutable_expression();
+    const int64_t domain[] = {terms, each}, one[] = {1, each};
+    assign(domain, expression->mutable_domain());
+    assign(domain, expression->add_input_views()->mutable_shape());
+    plan::Result *result = expression->add_results();
+    result->set_reduction(reductionOf(c.reduction));
+    assign(one, result->mutable_shape());
   }
 
   const PlanLayout &layout_;

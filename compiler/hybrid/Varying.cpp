@@ -95,8 +95,10 @@ AxisSet Varying::ofResult(Operation *op) const {
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll:
   case CollectiveKind::Halo:
+  case CollectiveKind::Exchange:
     return set | group;
   case CollectiveKind::Fit:
+  case CollectiveKind::Fold:
     return set;
   case CollectiveKind::Permute:
     break;

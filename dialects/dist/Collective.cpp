@@ -1,12 +1,13 @@
 //===- Collective.cpp - names, bytes and the default price of collectives ---------------------===//
-#include "dialects/dist/Reshard.h"
+#include "dialects/dist/Exchange.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 namespace tessera::dist {
 
-static constexpr llvm::StringLiteral kNames[] = {"slice",   "all-gather", "all-reduce", "reduce-scatter", "all-to-all",
-                                                 "permute", "halo",       "fit",        "broadcast"};
+static constexpr llvm::StringLiteral kNames[] = {"slice",      "all-gather", "all-reduce", "reduce-scatter",
+                                                 "all-to-all", "permute",    "halo",       "fit",
+                                                 "broadcast",  "exchange",   "fold"};
 
 llvm::StringRef stringify(CollectiveKind kind) { return kNames[int(kind)]; }
 
@@ -17,7 +18,9 @@ std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text) {
   return std::nullopt;
 }
 
-bool communicates(CollectiveKind kind) { return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit; }
+bool communicates(CollectiveKind kind) {
+  return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit && kind != CollectiveKind::Fold;
+}
 
 double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);
@@ -27,7 +30,10 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   switch (c.kind) {
   case CollectiveKind::Slice:
   case CollectiveKind::Fit:
+  case CollectiveKind::Fold:
     return 0;
+  case CollectiveKind::Exchange:
+    return double(fullestRank(mesh, c)) * double(elementBytes);
   case CollectiveKind::AllGather:
     return (n - 1) * in;
   case CollectiveKind::AllReduce:

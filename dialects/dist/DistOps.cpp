@@ -1,5 +1,7 @@
 #include "dialects/dist/DistOps.h"
 
+#include "dialects/dist/Exchange.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace llvm;
@@ -27,7 +29,7 @@ void CollectiveOp::build(OpBuilder &builder, OperationState &state, Value x, con
         uint64_t(collective.splitDim),
         collective.reduction == Reduction::None ? StringRef() : stringify(collective.reduction),
         uint64_t(collective.haloLo), uint64_t(collective.haloHi), APFloat(collective.fill), collective.sources,
-        uint64_t(collective.root));
+        uint64_t(collective.root), collective.boxes);
 }
 
 CollectiveKind CollectiveOp::getCollectiveKind() { return *parseCollectiveKind(getKind()); }
@@ -51,6 +53,7 @@ Collective CollectiveOp::getCollective(const Mesh &mesh) {
   c.fill = getFill().convertToDouble();
   c.sources.assign(getSources().begin(), getSources().end());
   c.root = getRoot();
+  c.boxes.assign(getBoxes().begin(), getBoxes().end());
   auto shape = [](Value v) {
     ArrayRef<int64_t> s = cast<RankedTensorType>(v.getType()).getShape();
     return Shape(s.begin(), s.end());
@@ -58,6 +61,33 @@ Collective CollectiveOp::getCollective(const Mesh &mesh) {
   c.localIn = shape(getX());
   c.localOut = shape(getY());
   return c;
+}
+
+/// Boxes lie inside the tensors of two ranks of one group, and every rank receives as many elements as its result has.
+static LogicalResult verifyBoxes(CollectiveOp op, const Mesh &mesh, const AxisList &axes) {
+  const Collective c = op.getCollective(mesh);
+  const size_t each = numbersPerBox(c.localIn.size());
+  if (c.boxes.size() % each != 0)
+    return op.emitOpError("has ") << c.boxes.size() << " numbers in `boxes`, which are no whole messages of " << each;
+  std::vector<int64_t> received(size_t(mesh.numRanks()));
+  bool good = true;
+  forEachBox(c, [&](const ExchangeBox &box) {
+    for (int64_t rank : {box.from, box.to})
+      good = good && rank >= 0 && rank < mesh.numRanks();
+    good = good && is_contained(mesh.group(box.from, axes), box.to);
+    for (size_t d = 0; d < c.localIn.size() && good; ++d)
+      good = box.shape[d] > 0 && box.source[d] >= 0 && box.target[d] >= 0 && box.shape[d] <= c.localIn[d] &&
+             box.source[d] <= c.localIn[d] - box.shape[d] && box.shape[d] <= c.localOut[d] &&
+             box.target[d] <= c.localOut[d] - box.shape[d];
+    if (good)
+      received[size_t(box.to)] += box.elements();
+  });
+  if (!good)
+    return op.emitOpError("has a box that is not inside the operand and the result of two ranks of one group");
+  for (int64_t elements : received)
+    if (elements != cast<RankedTensorType>(op.getY().getType()).getNumElements())
+      return op.emitOpError("has a rank that receives ") << elements << " elements for " << op.getY().getType();
+  return success();
 }
 
 LogicalResult CollectiveOp::verify() {
@@ -79,13 +109,14 @@ LogicalResult CollectiveOp::verify() {
       return emitOpError("names the axis '") << name.getValue() << "' twice";
     axes.push_back(axis);
   }
-  bool reduces = *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter;
+  bool reduces =
+      *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter || *kind == CollectiveKind::Fold;
   auto reduction = parseReduction(getReduction());
   if (reduces ? !reduction || *reduction == Reduction::None : !getReduction().empty())
     return emitOpError("has the reduction '")
            << getReduction() << (reduces ? "'; it needs sum, max or min" : "'; its kind takes none");
-  bool needsDim =
-      *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute && *kind != CollectiveKind::Broadcast;
+  bool needsDim = *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute &&
+                  *kind != CollectiveKind::Broadcast && *kind != CollectiveKind::Exchange;
   int64_t dim = getDim(), split = getSplitDim(), rank = in.getRank(), n = mesh.size(axes);
   if (needsDim ? dim < 0 || dim >= rank : dim != -1)
     return emitOpError("has the dimension ")
@@ -113,6 +144,10 @@ LogicalResult CollectiveOp::verify() {
   } else if (!getSources().empty()) {
     return emitOpError("has sources, which only permute takes");
   }
+  if (*kind == CollectiveKind::Exchange)
+    return verifyBoxes(*this, mesh, axes);
+  if (!getBoxes().empty())
+    return emitOpError("has boxes, which only exchange takes");
   Shape want(in.getShape().begin(), in.getShape().end());
   auto divide = [&](int64_t d) {
     if (want[d] % n)
@@ -139,6 +174,11 @@ LogicalResult CollectiveOp::verify() {
   case CollectiveKind::Fit:
     want[dim] = out.getShape()[dim];
     break;
+  case CollectiveKind::Fold:
+    divides = out.getShape()[dim] > 0 && want[dim] % out.getShape()[dim] == 0;
+    want[dim] = out.getShape()[dim];
+    break;
+  case CollectiveKind::Exchange: // verifyBoxes
   case CollectiveKind::AllReduce:
   case CollectiveKind::Permute:
   case CollectiveKind::Broadcast:

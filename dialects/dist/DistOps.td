@@ -29,7 +29,9 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
   let description = [{
     CollectiveKind and Collective in dialects/dist/Reshard.h define `kind` and the other attributes. "slice" sends
     nothing: each rank keeps its own block. "fit" has no axes. It appends zeros to `dim` or drops its tail, so that the
-    result has its type.
+    result has its type. "fold" has none either. It reduces the terms that lie one behind the other along `dim`; the
+    result's type says how many they are. "exchange" lists all messages of all ranks in `boxes`: for each the sending
+    and the receiving rank, where the box begins in the operand, where in the result, and its shape.
 
     ```mlir
     %1 = dist.collective "reduce-scatter" %0 {axes = ["data"], dim = 0, reduction = "sum"}
@@ -44,7 +46,8 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
                        DefaultValuedAttr<I64Attr, "0">:$halo_hi,
                        DefaultValuedAttr<F64Attr, "0.0">:$fill,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sources,
-                       DefaultValuedAttr<I64Attr, "0">:$root);
+                       DefaultValuedAttr<I64Attr, "0">:$root,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$boxes);
   let results = (outs AnyRankedTensor:$y);
   let assemblyFormat = "$kind $x attr-dict `:` functional-type($x, $y)";
   let hasVerifier = 1;

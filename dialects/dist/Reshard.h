@@ -37,6 +37,8 @@ enum class CollectiveKind {
   Halo,          // receive borders from the neighbours along dim; not part of reshards
   Fit,           // set the extent of dim to localOut[dim]: append zeros or drop the tail; local, no communication
   Broadcast,     // send the block of the group's member `root` to all; not part of reshards
+  Exchange,      // send boxes from any rank of the group to any other: `boxes` (Exchange.h)
+  Fold,          // reduce the terms that lie one behind the other along dim; local, no communication
 };
 llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
 /// The kind with this name; nullopt if there is none.
@@ -52,20 +54,24 @@ struct Collective {
   double fill = 0;
   int64_t root = 0;                   // Broadcast: index in the group
   llvm::SmallVector<int64_t> sources; // Permute: rank r receives the block of rank sources[r]
-  Sharding result;                    // the sharding after this step (Halo: unchanged)
-  Shape localIn, localOut;            // local shapes before and after
+  /// Exchange: for every message the sending and the receiving rank of the mesh, where its box begins in the input,
+  /// where in the output, and its shape. All outputs are covered once.
+  std::vector<int64_t> boxes;
+  Sharding result;         // the sharding after this step (Halo: unchanged)
+  Shape localIn, localOut; // local shapes before and after
 };
 
 /// The cost of one collective, in any unit, not negative. The planner minimises the sum. The bytes follow from the
 /// collective's local shapes and the element size.
 using CollectiveCost = std::function<double(const Collective &, int64_t elementBytes)>;
 
-/// Whether ranks send anything: true for every kind but Slice and Fit.
+/// Whether ranks send anything: true for every kind but Slice, Fit and Fold.
 bool communicates(CollectiveKind kind);
 
 /// Bytes that each rank sends by the usual ring or direct algorithms. With n ranks in the group and `in` bytes of
 /// input: all-gather (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
-/// `in` if any block moves; halo its borders; broadcast `in`; slice and fit 0.
+/// `in` if any block moves; halo its borders; broadcast `in`; exchange what the fullest rank sends or receives; slice,
+/// fit and fold 0.
 double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
 
 /// bytesSent plus a small constant per collective: the default cost.

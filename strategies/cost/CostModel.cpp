@@ -1,6 +1,7 @@
 #include "strategies/cost/CostModel.h"
 
 #include "dialects/dist/DistInterfaces.h"
+#include "dialects/dist/Exchange.h"
 #include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
@@ -81,10 +82,30 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
       time += double(level.members - 1) * level.link.latency + in / level.link.bandwidth;
     return time;
   }
+  case CollectiveKind::Exchange: {
+    // Every rank sends its messages one after the other, and receives others meanwhile. The fullest rank is last.
+    std::vector<double> busy(size_t(2 * mesh_.numRanks())); // sending and receiving, by rank
+    dist::forEachBox(c, [&](const dist::ExchangeBox &box) {
+      if (box.from == box.to)
+        return;
+      int64_t a = mesh_.coordinate(box.from, c.axes), b = mesh_.coordinate(box.to, c.axes);
+      size_t level = 0;
+      for (; level + 1 < levels.size() && a / levels[level].members != b / levels[level].members; ++level) {
+        a /= levels[level].members;
+        b /= levels[level].members;
+      }
+      const Link &link = levels[level].link;
+      const double one = link.latency + double(box.elements() * elementBytes) / link.bandwidth;
+      busy[size_t(2 * box.from)] += one;
+      busy[size_t(2 * box.to + 1)] += one;
+    });
+    return *std::max_element(busy.begin(), busy.end());
+  }
   case CollectiveKind::Halo:
   case CollectiveKind::Permute:
   case CollectiveKind::Slice:
   case CollectiveKind::Fit:
+  case CollectiveKind::Fold:
     break;
   }
   double steps = c.kind == CollectiveKind::Halo ? double(c.haloLo > 0) + double(c.haloHi > 0) : 1;
@@ -95,11 +116,18 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
 Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind)) {
     double out = double(numElements(c.localOut)) * double(elementBytes);
-    return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
+    double in = c.kind == CollectiveKind::Fold ? double(numElements(c.localIn)) * double(elementBytes) : out;
+    return toNanoseconds((in + out) / (topology_.memoryBandwidth * share_) + topology_.launch);
   }
   double bytes = double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
   if (auto measured = profile_.collective(dist::stringify(c.kind), mesh_.size(c.axes), bytes))
     return toNanoseconds(*measured);
+  if (c.kind == CollectiveKind::Exchange) { // measured as the all-to-all that sends as much
+    double n = double(mesh_.size(c.axes));
+    if (auto measured = profile_.collective(dist::stringify(CollectiveKind::AllToAll), mesh_.size(c.axes),
+                                            dist::bytesSent(mesh_, c, elementBytes) * n / (n - 1)))
+      return toNanoseconds(*measured);
+  }
   const std::vector<Topology::Level> &levels = levelsOf(c.axes);
   double time = seconds(c, levels, elementBytes);
   if (levels.size() > 1) // or as one level with the slowest link

@@ -10,6 +10,8 @@
 //                that reaches over several kinds of links goes over them one after the other if that is
 //                faster, as NCCL's rings along rails do: an all-reduce scatters inside the machine, reduces
 //                the parts between machines, and gathers inside;
+//   exchange:    a rank's messages one after the other, each by the link to its peer; the fullest rank counts, be it
+//                with many small ones or few large;
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //

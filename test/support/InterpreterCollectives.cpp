@@ -6,6 +6,7 @@
 #include "test/support/InterpreterDetail.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/Exchange.h"
 
 #include <algorithm>
 
@@ -58,16 +59,35 @@ struct Together {
     });
   }
 
+  double combine(double a, double b) const {
+    return c.reduction == dist::Reduction::Max   ? std::max(a, b)
+           : c.reduction == dist::Reduction::Min ? std::min(a, b)
+                                                 : a + b;
+  }
+
   Tensor reduce(ArrayRef<int64_t> ranks) const {
     Tensor sum = *in[size_t(ranks[0])];
     for (int64_t rank : ranks.drop_front())
-      for (size_t i = 0; i < sum.data.size(); ++i) {
-        double a = sum.data[i], b = in[size_t(rank)]->data[i];
-        sum.data[i] = c.reduction == dist::Reduction::Max   ? std::max(a, b)
-                      : c.reduction == dist::Reduction::Min ? std::min(a, b)
-                                                            : a + b;
-      }
+      for (size_t i = 0; i < sum.data.size(); ++i)
+        sum.data[i] = combine(sum.data[i], in[size_t(rank)]->data[i]);
     return sum;
+  }
+
+  Tensor exchange(int64_t rank) const {
+    Tensor out = Tensor::zeros(shape);
+    dist::forEachBox(c, [&](const dist::ExchangeBox &box) {
+      if (box.to != rank)
+        return;
+      forEach(box.shape, [&](ArrayRef<int64_t> index) {
+        SmallVector<int64_t> source(index), target(index);
+        for (size_t d = 0; d < index.size(); ++d) {
+          source[d] += box.source[d];
+          target[d] += box.target[d];
+        }
+        out.data[size_t(offset(out.shape, target))] = at(*in[size_t(box.from)], source);
+      });
+    });
+    return out;
   }
 
   /// The rank's rows with `lo` of its lower and `hi` of its upper neighbours; `fill` beyond the ends.
@@ -103,6 +123,21 @@ struct Together {
       return *in[size_t(group(rank)[size_t(c.root)])];
     case CollectiveKind::Halo:
       return halo(rank);
+    case CollectiveKind::Exchange:
+      return exchange(rank);
+    case CollectiveKind::Fold: {
+      const Tensor &x = *in[size_t(rank)];
+      const int64_t terms = c.localIn[c.dim] / c.localOut[c.dim];
+      return make(shape, [&](ArrayRef<int64_t> index) {
+        SmallVector<int64_t> source(index);
+        double sum = at(x, source);
+        for (int64_t term = 1; term < terms; ++term) {
+          source[size_t(c.dim)] += c.localOut[c.dim];
+          sum = combine(sum, at(x, source));
+        }
+        return sum;
+      });
+    }
     case CollectiveKind::AllGather:
     case CollectiveKind::AllToAll: {
       SmallVector<Tensor> parts;

@@ -5,7 +5,7 @@
 // are computed from the shardings.
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "dialects/dist/Reshard.h"
+#include "dialects/dist/Exchange.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -98,6 +98,35 @@ Tensor reduce(const std::vector<Tensor> &parts, Reduction reduction) {
   return r;
 }
 
+constexpr int64_t kNothing = -888'888;
+
+/// What a rank receives in an exchange. Every element comes once, and from a rank of its group.
+Tensor received(const Collective &c, int64_t rank, const std::vector<Tensor> &in) {
+  Tensor out{c.localOut, std::vector<int64_t>(size_t(product(c.localOut)), kNothing)};
+  auto place = [](llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> begin, llvm::ArrayRef<int64_t> index) {
+    int64_t at = 0;
+    for (size_t d = 0; d < shape.size(); ++d)
+      at = at * shape[d] + begin[d] + index[d];
+    return size_t(at);
+  };
+  forEachBox(c, [&](const ExchangeBox &box) {
+    if (box.to != rank)
+      return;
+    Shape index(box.shape.size(), 0);
+    for (int64_t i = 0; i < box.elements(); ++i) {
+      int64_t &element = out.data[place(c.localOut, box.target, index)];
+      if (element != kNothing)
+        FAIL("an element is received twice");
+      element = in[size_t(box.from)].data[place(c.localIn, box.source, index)];
+      for (size_t d = index.size(); d-- > 0 && ++index[d] == box.shape[d];)
+        index[d] = 0;
+    }
+  });
+  if (llvm::is_contained(out.data, kNothing))
+    FAIL("an element is not received");
+  return out;
+}
+
 std::vector<Tensor> execute(const Mesh &mesh, const Collective &c, const std::vector<Tensor> &in) {
   std::vector<Tensor> out;
   int64_t n = mesh.size(c.axes);
@@ -134,6 +163,16 @@ std::vector<Tensor> execute(const Mesh &mesh, const Collective &c, const std::ve
       if (c.localOut[c.dim] > c.localIn[c.dim])
         t = grown(t, c.dim, c.localOut[c.dim]);
       out.push_back(t);
+      break;
+    }
+    case CollectiveKind::Exchange:
+      out.push_back(received(c, rank, in));
+      break;
+    case CollectiveKind::Fold: {
+      std::vector<Tensor> terms;
+      for (int64_t i = 0, count = c.localIn[c.dim] / c.localOut[c.dim]; i < count; ++i)
+        terms.push_back(block(in[rank], c.dim, count, i));
+      out.push_back(reduce(terms, c.reduction));
       break;
     }
     case CollectiveKind::Halo:
@@ -284,7 +323,7 @@ struct Case {
 
 bool same(const Collective &a, const Collective &b) {
   return a.kind == b.kind && a.axes == b.axes && a.dim == b.dim && a.splitDim == b.splitDim &&
-         a.reduction == b.reduction && a.sources == b.sources && a.result == b.result;
+         a.reduction == b.reduction && a.sources == b.sources && a.boxes == b.boxes && a.result == b.result;
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "Programs.h"
+#include "dialects/dist/Exchange.h"
 #include "strategies/cost/CostModel.h"
 
 using namespace tessera::strategies;
@@ -142,6 +143,28 @@ TEST_CASE("collectives over two kinds of links use the fast one first") {
   CHECK(model.reshard({8, 128}, 4, cut, whole) == 5120 + 3072);
   // It costs less than a ring over the slow link, 2 * 7/8 * 4096 at 10 ns.
   CHECK(model.reshard({8, 128}, 4, partial, whole) < 71680);
+}
+
+TEST_CASE("an exchange costs what its fullest rank sends or receives, message by message") {
+  Topology pairs = llvm::cantFail(Topology::parse(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
+    "memory": 1000, "links": [{"devices": 2, "latency": 1e-6, "bandwidth": 4e9},
+                              {"devices": 4, "latency": 1e-5, "bandwidth": 1e9}]})",
+                                                  "pairs"));
+  CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2")), pairs);
+  auto cost = [&](const Sharding &from, const Sharding &to) {
+    return model.collective(dist::makeExchange(model.mesh(), {8, 8}, from, to), 4);
+  };
+  // Ranks 1 and 2 swap their two rows of 8 numbers over the slow link; the others keep theirs.
+  CHECK(cost(sharding({{0, 1}, {}}), sharding({{1, 0}, {}})) == 10000 + 64);
+  // Inside a pair: half of 4 rows of 8 numbers.
+  CHECK(cost(sharding({{1}, {}}), sharding({{}, {1}})) == 1000 + 64 / 4);
+  // One message of 2 x 2 numbers inside the pair, and two over the slow link.
+  CHECK(cost(sharding({{0, 1}, {}}), sharding({{}, {0, 1}})) == 1000 + 16 / 4 + 2 * (10000 + 16));
+  // A sum over a, paid into quarters of the rows: the other term of two rows comes from the other pair.
+  Sharding sum = sharding({{}, {}});
+  sum.partial = {0};
+  sum.reduction = dist::Reduction::Sum;
+  CHECK(cost(sum, sharding({{0, 1}, {}})) == 10000 + 64);
 }
 
 TEST_CASE("a measured collective replaces the formula and never costs less for more") {
