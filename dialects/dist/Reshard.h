@@ -12,6 +12,9 @@
 //
 //   [5] from "[data]" (blocks of 3) to "[-]": { AllGather over {data}: 3 -> 6, Fit dim 0: 6 -> 5 }
 //
+// On small meshes of several axes an edge may also be one exchange of boxes between all ranks (Exchange.h), where the
+// shardings at both ends have no padding.
+//
 // Between two units of one dimension the way leads over a sharding in which their blocks coincide, the uncut dimension
 // at the latest.
 //

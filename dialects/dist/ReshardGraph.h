@@ -64,6 +64,8 @@ private:
   bool samePadding(const Sharding &a, const Sharding &b) const;
   void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &to);
   void expand(int state);
+  void listEvenCuts(Sharding &cuts, int64_t dim);
+  void addExchanges(int state, const Sharding &s);
   void permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit);
 
   const Mesh &mesh_;
@@ -76,6 +78,7 @@ private:
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
   std::vector<bool> expanded_;
+  std::vector<Sharding> evenCuts_; // the targets of exchanges, without what is partial; empty: not listed yet
 };
 
 } // namespace tessera::dist
