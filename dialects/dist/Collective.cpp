@@ -1,7 +1,9 @@
 //===- Collective.cpp - names, bytes and the default price of collectives ---------------------===//
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/Reshard.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
 
 namespace tessera::dist {
 
@@ -22,6 +24,18 @@ bool communicates(CollectiveKind kind) {
   return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit && kind != CollectiveKind::Fold;
 }
 
+/// The most that one rank sends or receives: the sum of this part of its loads.
+static double mostOf(const Collective &exchange, int64_t PeerLoad::*part) {
+  int64_t most = 0;
+  for (const RankLoad &load : exchange.loads) {
+    int64_t sum = 0;
+    for (const PeerLoad &peers : load)
+      sum += peers.*part;
+    most = std::max(most, sum);
+  }
+  return double(most);
+}
+
 double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);
   for (int64_t d : c.localIn)
@@ -33,7 +47,7 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   case CollectiveKind::Fold:
     return 0;
   case CollectiveKind::Exchange:
-    return double(fullestRank(mesh, c)) * double(elementBytes);
+    return mostOf(c, &PeerLoad::elements) * double(elementBytes);
   case CollectiveKind::AllGather:
     return (n - 1) * in;
   case CollectiveKind::AllReduce:
@@ -61,7 +75,9 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
 CollectiveCost defaultCollectiveCost(const Mesh &mesh) {
   return [mesh](const Collective &c, int64_t elementBytes) {
     // A local step is cheaper than any exchange but not free, so that the planner adds none without need.
-    double fixed = communicates(c.kind) ? 1.0 : 0.25;
+    double fixed = c.kind == CollectiveKind::Exchange ? mostOf(c, &PeerLoad::messages)
+                   : communicates(c.kind)             ? 1.0
+                                                      : 0.25;
     return fixed + bytesSent(mesh, c, elementBytes);
   };
 }

@@ -60,12 +60,19 @@ Collective CollectiveOp::getCollective(const Mesh &mesh) {
   };
   c.localIn = shape(getX());
   c.localOut = shape(getY());
+  if (c.kind == CollectiveKind::Exchange)
+    c.loads = rankLoads(mesh, c);
   return c;
 }
 
 /// Boxes lie inside the tensors of two ranks of one group, and every rank receives as many elements as its result has.
 static LogicalResult verifyBoxes(CollectiveOp op, const Mesh &mesh, const AxisList &axes) {
-  const Collective c = op.getCollective(mesh);
+  Collective c;
+  c.boxes.assign(op.getBoxes().begin(), op.getBoxes().end());
+  const ArrayRef<int64_t> in = cast<RankedTensorType>(op.getX().getType()).getShape(),
+                          out = cast<RankedTensorType>(op.getY().getType()).getShape();
+  c.localIn.assign(in.begin(), in.end());
+  c.localOut.assign(out.begin(), out.end());
   const size_t each = numbersPerBox(c.localIn.size());
   if (c.boxes.size() % each != 0)
     return op.emitOpError("has ") << c.boxes.size() << " numbers in `boxes`, which are no whole messages of " << each;

@@ -33,6 +33,28 @@ bool canExchange(const Mesh &mesh, ArrayRef<int64_t> shape, const Sharding &shar
 
 namespace {
 
+/// Coordinates of all ranks, rank by rank.
+class Coordinates {
+public:
+  explicit Coordinates(const Mesh &mesh) : axes_(mesh.numAxes()) {
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+      for (int axis = 0; axis < axes_; ++axis)
+        all_.push_back(mesh.coordinate(rank, axis));
+  }
+  int64_t of(int64_t rank, int axis) const { return all_[size_t(rank * axes_ + axis)]; }
+  /// The axes along which two ranks differ, as bits.
+  uint32_t between(int64_t a, int64_t b) const {
+    uint32_t axes = 0;
+    for (int axis = 0; axis < axes_; ++axis)
+      axes |= uint32_t(of(a, axis) != of(b, axis)) << axis;
+    return axes;
+  }
+
+private:
+  int64_t axes_;
+  std::vector<int64_t> all_;
+};
+
 AxisList paidAxes(const Sharding &from, const Sharding &to) {
   AxisList paid;
   for (int axis : from.partial)
@@ -45,8 +67,8 @@ AxisList paidAxes(const Sharding &from, const Sharding &to) {
 class Intersections {
 public:
   Intersections(const Mesh &mesh, ArrayRef<int64_t> shape, const Sharding &from, const Sharding &to)
-      : mesh_(mesh), shape_(shape), from_(from), to_(to), paid_(paidAxes(from, to)), has_(from.localShape(mesh, shape)),
-        wants_(to.localShape(mesh, shape)) {
+      : mesh_(mesh), shape_(shape), from_(from), to_(to), at_(mesh), paid_(paidAxes(from, to)),
+        has_(from.localShape(mesh, shape)), wants_(to.localShape(mesh, shape)) {
     int64_t stride = 1;
     for (int axis = mesh.numAxes(); axis-- > 0; stride *= mesh.axisSize(axis))
       strides_.insert(strides_.begin(), stride);
@@ -70,7 +92,7 @@ public:
         int64_t index = block[d];
         for (int axis : llvm::reverse(from_.dims[d])) {
           const int64_t size = mesh_.axisSize(axis);
-          sender += (index % size - mesh_.coordinate(rank, axis)) * strides_[axis];
+          sender += (index % size - at_.of(rank, axis)) * strides_[axis];
           index /= size;
         }
       }
@@ -95,7 +117,7 @@ private:
   int64_t withTerm(int64_t rank, int64_t term) const {
     for (int axis : llvm::reverse(paid_)) {
       const int64_t size = mesh_.axisSize(axis);
-      rank += (term % size - mesh_.coordinate(rank, axis)) * strides_[axis];
+      rank += (term % size - at_.of(rank, axis)) * strides_[axis];
       term /= size;
     }
     return rank;
@@ -104,6 +126,7 @@ private:
   const Mesh &mesh_;
   ArrayRef<int64_t> shape_;
   const Sharding &from_, &to_;
+  const Coordinates at_;
   const AxisList paid_;
   const SmallVector<int64_t> has_, wants_;
   SmallVector<int64_t> strides_; // of ranks, by axis
@@ -121,14 +144,14 @@ Collective makeExchange(const Mesh &mesh, ArrayRef<int64_t> shape, const Shardin
   const Intersections all(mesh, shape, from, to);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
     all.addTo(rank, c.boxes);
-  for (int axis = 0; axis < mesh.numAxes(); ++axis) {
-    bool moves = false;
-    forEachBox(c, [&](const ExchangeBox &box) {
-      moves = moves || mesh.coordinate(box.from, axis) != mesh.coordinate(box.to, axis);
-    });
-    if (moves)
+  c.loads = rankLoads(mesh, c);
+  uint32_t moves = 0;
+  for (const RankLoad &load : c.loads)
+    for (const PeerLoad &part : load)
+      moves |= part.axes;
+  for (int axis = 0; axis < mesh.numAxes(); ++axis)
+    if (moves >> axis & 1)
       c.axes.push_back(axis);
-  }
   return c;
 }
 
@@ -147,15 +170,40 @@ std::optional<Collective> makeFold(const Mesh &mesh, ArrayRef<int64_t> shape, co
   return c;
 }
 
-int64_t fullestRank(const Mesh &mesh, const Collective &exchange) {
-  std::vector<int64_t> elements(size_t(2 * mesh.numRanks())); // sent and received, by rank
-  forEachBox(exchange, [&](const ExchangeBox &box) {
-    if (box.from == box.to)
-      return;
-    elements[size_t(2 * box.from)] += box.elements();
-    elements[size_t(2 * box.to + 1)] += box.elements();
+/// Whether no part of `a` is more than the same part of `b`.
+static bool isWithin(const RankLoad &a, const RankLoad &b) {
+  return llvm::all_of(a, [&](const PeerLoad &part) {
+    return llvm::any_of(b, [&](const PeerLoad &other) {
+      return other.axes == part.axes && other.messages >= part.messages && other.elements >= part.elements;
+    });
   });
-  return *std::max_element(elements.begin(), elements.end());
+}
+
+std::vector<RankLoad> rankLoads(const Mesh &mesh, const Collective &exchange) {
+  const size_t ranks = size_t(mesh.numRanks());
+  const Coordinates at(mesh);
+  std::vector<RankLoad> all(2 * ranks); // sent and received, by rank
+  auto add = [](RankLoad &load, uint32_t axes, int64_t elements) {
+    auto *part = llvm::lower_bound(load, axes, [](const PeerLoad &p, uint32_t x) { return p.axes < x; });
+    if (part == load.end() || part->axes != axes)
+      part = load.insert(part, {axes, 0, 0});
+    ++part->messages;
+    part->elements += elements;
+  };
+  forEachBox(exchange, [&](const ExchangeBox &box) {
+    const uint32_t axes = at.between(box.from, box.to);
+    if (axes == 0)
+      return;
+    add(all[size_t(box.from)], axes, box.elements());
+    add(all[ranks + size_t(box.to)], axes, box.elements());
+  });
+  llvm::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  std::vector<RankLoad> most;
+  for (const RankLoad &load : all)
+    if (llvm::none_of(all, [&](const RankLoad &other) { return &other != &load && isWithin(load, other); }))
+      most.push_back(load);
+  return most;
 }
 
 } // namespace tessera::dist

@@ -43,8 +43,8 @@ Collective makeExchange(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const S
 std::optional<Collective> makeFold(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from,
                                    const Sharding &to);
 
-/// The elements that the rank which sends or receives most sends or receives.
-int64_t fullestRank(const Mesh &mesh, const Collective &exchange);
+/// Collective::loads of these boxes.
+std::vector<RankLoad> rankLoads(const Mesh &mesh, const Collective &exchange);
 
 } // namespace tessera::dist
 

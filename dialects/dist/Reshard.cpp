@@ -83,15 +83,25 @@ public:
       const std::vector<ShardingGraph::Edge> &edges = graph_.edges(id);
       for (size_t i = 0; i < edges.size(); ++i)
         reach(edges[i].target, cost + edges[i].cost, id, int(i));
+      const std::vector<ShardingGraph::ExchangeEdge> &exchanges = graph_.exchanges(id);
+      for (const ShardingGraph::ExchangeEdge &exchange : exchanges)
+        reach(exchange.target, cost + exchange.cost, id, kExchange);
     }
     return true;
   }
   double cost(int target) const { return nodes_[target].cost; }
-  /// (state, edge) from the source to the settled target.
-  SmallVector<std::pair<int, int>> path(int target) const {
-    SmallVector<std::pair<int, int>> steps;
+  /// One step of a path.
+  struct Step {
+    int from, to;
+    int edge; // of `from`, or kExchange
+  };
+  static constexpr int kExchange = -1;
+
+  /// From the source to the settled target.
+  SmallVector<Step> path(int target) const {
+    SmallVector<Step> steps;
     for (int id = target; nodes_[id].parent >= 0; id = nodes_[id].parent)
-      steps.push_back({nodes_[id].parent, nodes_[id].edge});
+      steps.push_back({nodes_[id].parent, id, nodes_[id].edge});
     std::reverse(steps.begin(), steps.end());
     return steps;
   }
@@ -172,8 +182,8 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
 struct ReshardPlanner::Impl {
   struct PerShape {
     PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape, int64_t elementBytes, AxisList axes,
-             DimUnits units)
-        : graph(mesh, cost, shape, elementBytes, std::move(axes), std::move(units)) {}
+             DimUnits units, ExchangeTable *table)
+        : graph(mesh, cost, shape, elementBytes, std::move(axes), std::move(units), table) {}
     ShardingGraph graph;
     std::vector<std::unique_ptr<Paths>> paths; // by source
     int lastSource = -1;                       // asked for
@@ -183,6 +193,7 @@ struct ReshardPlanner::Impl {
   CollectiveCost cost;
   AxisList axes; // longer than 1
   using Key = std::tuple<Shape, int64_t, AxisList, DimUnits>;
+  std::map<Shape, ExchangeTable> tables; // by form
   std::map<Key, std::unique_ptr<PerShape>> shapes;
   const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // the entry of the last call of find
 
@@ -190,6 +201,14 @@ struct ReshardPlanner::Impl {
     for (int axis = 0; axis < mesh.numAxes(); ++axis)
       if (mesh.axisSize(axis) > 1)
         axes.push_back(axis);
+  }
+
+  /// The exchanges of tensors of this shape; nullptr: only some axes cut it, or nothing does.
+  ExchangeTable *table(ArrayRef<int64_t> shape) {
+    if (int(axes.size()) > kMaxSharedAxes || shape.empty())
+      return nullptr;
+    const Shape form = ExchangeTable::form(mesh, shape);
+    return &tables.try_emplace(form, mesh, form, axes).first->second;
   }
 
   /// nullptr: too many axes to search.
@@ -216,7 +235,7 @@ struct ReshardPlanner::Impl {
     if (!last || !isLast()) {
       auto [it, fresh] = shapes.try_emplace(Key(Shape(shape.begin(), shape.end()), elementBytes, relevant, units));
       if (fresh)
-        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, units);
+        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, units, table(shape));
       last = &*it;
     }
     return last->second.get();
@@ -268,10 +287,16 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
     plan = plainPlan(impl_->mesh, shape, from, to);
   } else {
     auto [paths, target] = impl_->settle(*entry, from, to);
-    for (auto [state, index] : paths->path(target)) {
-      const ShardingGraph::Edge &edge = entry->graph.edges(state)[index];
-      for (Collective &c : makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim,
-                                    entry->graph.sharding(state), entry->graph.sharding(edge.target)))
+    for (const Paths::Step &step : paths->path(target)) {
+      const Sharding &before = entry->graph.sharding(step.from), &after = entry->graph.sharding(step.to);
+      if (step.edge == Paths::kExchange) {
+        plan.push_back(makeExchange(impl_->mesh, shape, before, after));
+        if (std::optional<Collective> fold = makeFold(impl_->mesh, shape, before, after))
+          plan.push_back(std::move(*fold));
+        continue;
+      }
+      const ShardingGraph::Edge &edge = entry->graph.edges(step.from)[step.edge];
+      for (Collective &c : makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim, before, after))
         plan.push_back(std::move(c));
     }
   }

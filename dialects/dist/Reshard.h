@@ -47,6 +47,15 @@ llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
 /// The kind with this name; nullopt if there is none.
 std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text);
 
+/// A part of what one rank sends, or of what it receives, in an exchange: the messages whose two ranks differ along
+/// exactly these axes (bit i: axis i of the mesh).
+struct PeerLoad {
+  uint32_t axes;
+  int64_t messages, elements;
+  auto operator<=>(const PeerLoad &) const = default;
+};
+using RankLoad = llvm::SmallVector<PeerLoad, 2>; // ascending axes
+
 struct Collective {
   CollectiveKind kind;
   AxisList axes; // the group, major to minor; Permute: all axes of the mesh
@@ -60,6 +69,8 @@ struct Collective {
   /// Exchange: for every message the sending and the receiving rank of the mesh, where its box begins in the input,
   /// where in the output, and its shape. All outputs are covered once.
   std::vector<int64_t> boxes;
+  /// Exchange: what ranks send or receive, by which it is priced. Loads that are no more than another are left out.
+  std::vector<RankLoad> loads;
   Sharding result;         // the sharding after this step (Halo: unchanged)
   Shape localIn, localOut; // local shapes before and after
 };

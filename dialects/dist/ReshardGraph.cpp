@@ -1,11 +1,11 @@
 //===- ReshardGraph.cpp - the shardings of one shape and the collectives between them ----------===//
 #include "dialects/dist/ReshardGraph.h"
 
-#include "dialects/dist/Exchange.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 namespace tessera::dist {
 
@@ -13,11 +13,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 
 namespace {
-
-/// Exchanges are looked for on meshes of so many ranks, between so many ways to cut a tensor. They list up to as many
-/// messages as there are pairs of ranks, and there are as many as pairs of cuts.
-constexpr int64_t kMaxExchangingRanks = 16;
-constexpr size_t kMaxExchangedCuts = 64;
 
 /// A number that identifies the block that the rank holds, together with its place along the partial axes. A
 /// permutation moves data between ranks of one key.
@@ -92,12 +87,6 @@ static Sharding reduced(const Sharding &s, ArrayRef<int> axes) {
 
 SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind, ArrayRef<int> axes,
                                     int64_t dim, int64_t splitDim, const Sharding &from, const Sharding &to) {
-  if (kind == CollectiveKind::Exchange) {
-    SmallVector<Collective, 1> steps = {makeExchange(mesh, shape, from, to)};
-    if (std::optional<Collective> fold = makeFold(mesh, shape, from, to))
-      steps.push_back(std::move(*fold));
-    return steps;
-  }
   Collective c;
   c.kind = kind;
   c.axes.assign(axes.begin(), axes.end());
@@ -140,11 +129,21 @@ SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, C
   return steps;
 }
 
+ShardingGraph::ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
+                             int64_t elementBytes, AxisList axes, DimUnits units, ExchangeTable *table)
+    : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), bytesOfForm_(elementBytes),
+      axes_(std::move(axes)), units_(std::move(units)), table_(table) {
+  if (table)
+    for (auto [extent, least] : llvm::zip_equal(shape, ExchangeTable::form(mesh, shape)))
+      bytesOfForm_ *= extent / least;
+}
+
 int ShardingGraph::state(const Sharding &s) {
   auto [it, fresh] = ids_.try_emplace(key(s), int(states_.size()));
   if (fresh) {
     states_.push_back(s);
     edges_.emplace_back();
+    exchanges_.emplace_back();
     expanded_.push_back(false);
   }
   return it->second;
@@ -153,6 +152,7 @@ const std::vector<ShardingGraph::Edge> &ShardingGraph::edges(int state) {
   if (!expanded_[state]) {
     expanded_[state] = true;
     expand(state);
+    addExchanges(state);
   }
   return edges_[state];
 }
@@ -252,64 +252,31 @@ void ShardingGraph::expand(int id) {
     if (!(to == s) && samePadding(s, to))
       add(id, CollectiveKind::Permute, all, -1, -1, to);
   });
-  addExchanges(id, s);
 }
 
-/// Lists every way to cut the dimensions from `dim` on by the graph's axes that `cuts` does not use yet, into plain
-/// blocks without padding.
-void ShardingGraph::listEvenCuts(Sharding &cuts, int64_t dim) {
-  if (evenCuts_.size() > kMaxExchangedCuts)
+/// The exchanges that cost less than every single collective to the same sharding.
+void ShardingGraph::addExchanges(int id) {
+  if (!table_ || !canExchange(mesh_, shape_, states_[id]))
     return;
-  if (dim == cuts.rank())
-    return evenCuts_.push_back(cuts);
-  listEvenCuts(cuts, dim + 1);
-  for (int axis : axes_) {
-    if (cuts.uses(axis) || shape_[dim] % (cuts.numShards(mesh_, dim) * mesh_.axisSize(axis)) != 0)
-      continue;
-    cuts.dims[dim].push_back(axis);
-    listEvenCuts(cuts, dim);
-    cuts.dims[dim].pop_back();
+  const std::vector<ExchangeTable::Entry> &entries = table_->from(states_[id]);
+  if (entries.empty())
+    return;
+  std::vector<double> &single = scratch_;
+  single.assign(states_.size(), std::numeric_limits<double>::infinity());
+  for (const Edge &edge : edges_[id])
+    single[edge.target] = std::min(single[edge.target], edge.cost);
+  const std::vector<Sharding> &targets = table_->targets();
+  stateOfTarget_.resize(targets.size(), -1);
+  for (const ExchangeTable::Entry &entry : entries) {
+    double cost = cost_(entry.exchange, bytesOfForm_);
+    if (entry.fold)
+      cost += cost_(*entry.fold, bytesOfForm_);
+    int &target = stateOfTarget_[entry.target];
+    if (target < 0)
+      target = state(targets[entry.target]);
+    if (size_t(target) >= single.size() || cost < single[target])
+      exchanges_[id].push_back({target, cost});
   }
-}
-
-/// With one axis the other collectives do all that an exchange can. An exchange makes nothing larger: a gather behind
-/// it does that, in fewer messages.
-void ShardingGraph::addExchanges(int id, const Sharding &s) {
-  if (axes_.size() < 2 || mesh_.numRanks() > kMaxExchangingRanks || !canExchange(mesh_, shape_, s))
-    return;
-  if (evenCuts_.empty()) {
-    Sharding none = Sharding::replicated(s.rank());
-    listEvenCuts(none, 0);
-  }
-  if (evenCuts_.size() > kMaxExchangedCuts)
-    return;
-  auto blocks = [&](const Sharding &x) {
-    int64_t n = 1;
-    for (int64_t d = 0; d < x.rank(); ++d)
-      n *= x.numShards(mesh_, d);
-    return n;
-  };
-  // Every rank has what it needs where cuts are only added to those that are there.
-  auto refines = [&](const Sharding &to) {
-    for (int64_t d = 0; d < to.rank(); ++d)
-      if (to.dims[d].size() < s.dims[d].size() || !std::equal(s.dims[d].begin(), s.dims[d].end(), to.dims[d].begin()))
-        return false;
-    return true;
-  };
-  auto addTo = [&](ArrayRef<int> paid) {
-    const int64_t fewest = blocks(s) * mesh_.size(paid);
-    const Sharding left = reduced(s, paid);
-    for (const Sharding &cuts : evenCuts_) {
-      if (blocks(cuts) < fewest || llvm::any_of(left.partial, [&](int axis) { return cuts.uses(axis); }) ||
-          (paid.empty() && refines(cuts)))
-        continue;
-      Sharding to = left;
-      to.dims = cuts.dims;
-      add(id, CollectiveKind::Exchange, {}, -1, -1, to);
-    }
-  };
-  addTo({});
-  forSubsets(s.partial, /*ordered=*/false, addTo);
 }
 
 /// Visits, in `to`, every sharding that has as many blocks per dimension as `s` and is partial over the same axes.

@@ -7,6 +7,9 @@
 // A dimension is cut into plain blocks, or in one of the units that the graph is made for. An axis is added in any unit
 // in which the axes before it have the blocks that are there.
 //
+// Exchanges are edges as well, but kept apart: most shardings need none, and they are priced from a table that all
+// shapes share (ExchangeTable.h).
+//
 // Example: 8 elements over the axes a=2, b=2. From the sharding [a], edges lead to [-] (all-gather over a), to [a+b]
 // (slice) and to [b] (permute: rank (0,1) gets its block from (1,0)), and to no other state.
 //
@@ -14,7 +17,7 @@
 #ifndef TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
 #define TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
 
-#include "dialects/dist/Reshard.h"
+#include "dialects/dist/ExchangeTable.h"
 
 #include <string>
 #include <unordered_map>
@@ -42,10 +45,15 @@ public:
     double cost;
   };
 
+  /// An exchange, and the Fold that it may need.
+  struct ExchangeEdge {
+    int target;
+    double cost;
+  };
+
+  /// `table`: the exchanges between even cuts of this shape; nullptr: none.
   ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                AxisList axes, DimUnits units = {})
-      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), axes_(std::move(axes)),
-        units_(std::move(units)) {}
+                AxisList axes, DimUnits units = {}, ExchangeTable *table = nullptr);
 
   /// The number of a sharding's state. A sharding that is new becomes a state.
   int state(const Sharding &s);
@@ -55,6 +63,8 @@ public:
   /// The edges that leave a state, computed on the first call. The reference is valid until the next call of state or
   /// edges.
   const std::vector<Edge> &edges(int state);
+  /// The exchanges that leave a state whose edges have been asked for.
+  const std::vector<ExchangeEdge> &exchanges(int state) const { return exchanges_[state]; }
 
 private:
   bool mayCut(const Sharding &s, int64_t dim, size_t count) const;
@@ -64,21 +74,23 @@ private:
   bool samePadding(const Sharding &a, const Sharding &b) const;
   void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &to);
   void expand(int state);
-  void listEvenCuts(Sharding &cuts, int64_t dim);
-  void addExchanges(int state, const Sharding &s);
+  void addExchanges(int state);
   void permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit);
 
   const Mesh &mesh_;
   const CollectiveCost &cost_;
   Shape shape_;
-  int64_t elementBytes_;
-  AxisList axes_;  // that cuts may use
-  DimUnits units_; // in which dimensions may be cut
+  int64_t elementBytes_, bytesOfForm_; // the latter: of an element of the shape's form (ExchangeTable)
+  AxisList axes_;                      // that cuts may use
+  DimUnits units_;                     // in which dimensions may be cut
+  ExchangeTable *table_;
+  std::vector<int> stateOfTarget_; // by the table's targets; -1: none yet
+  std::vector<double> scratch_;
   std::unordered_map<std::string, int> ids_;
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
+  std::vector<std::vector<ExchangeEdge>> exchanges_;
   std::vector<bool> expanded_;
-  std::vector<Sharding> evenCuts_; // the targets of exchanges, without what is partial; empty: not listed yet
 };
 
 } // namespace tessera::dist

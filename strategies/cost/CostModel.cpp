@@ -1,7 +1,6 @@
 #include "strategies/cost/CostModel.h"
 
 #include "dialects/dist/DistInterfaces.h"
-#include "dialects/dist/Exchange.h"
 #include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
@@ -13,6 +12,11 @@ using dist::Collective;
 using dist::CollectiveKind;
 
 namespace {
+
+/// An exchange is priced so much above its time. Where other collectives take as long, to the rounding of their prices,
+/// they stay: they are fewer messages, and libraries know them. A list of some collectives of a microsecond is rounded
+/// by some thousandths.
+constexpr double kOfExchange = 1 + 1.0 / 256;
 
 Cost toNanoseconds(double seconds) {
   // Rounds up to whole nanoseconds. The small term keeps a whole number that rounding has raised a little.
@@ -32,6 +36,21 @@ const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes
   if (it == levels_.end())
     it = levels_.emplace(key, topology_.levels(mesh_, axes)).first;
   return it->second;
+}
+
+/// The link between two ranks that differ along these axes, as bits.
+const Link &CostModel::linkAcross(uint32_t axes) const {
+  if (axes >= across_.size())
+    across_.resize(axes + 1);
+  std::optional<Link> &link = across_[axes];
+  if (!link) {
+    AxisList list;
+    for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+      if (axes >> axis & 1)
+        list.push_back(axis);
+    link = topology_.link(mesh_, list);
+  }
+  return *link;
 }
 
 /// The time of a collective that goes over the levels one after the other. A tensor is smallest before a gather and
@@ -84,22 +103,15 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
   }
   case CollectiveKind::Exchange: {
     // Every rank sends its messages one after the other, and receives others meanwhile. The fullest rank is last.
-    std::vector<double> busy(size_t(2 * mesh_.numRanks())); // sending and receiving, by rank
-    dist::forEachBox(c, [&](const dist::ExchangeBox &box) {
-      if (box.from == box.to)
-        return;
-      int64_t a = mesh_.coordinate(box.from, c.axes), b = mesh_.coordinate(box.to, c.axes);
-      size_t level = 0;
-      for (; level + 1 < levels.size() && a / levels[level].members != b / levels[level].members; ++level) {
-        a /= levels[level].members;
-        b /= levels[level].members;
+    for (const dist::RankLoad &load : c.loads) {
+      double busy = 0;
+      for (const dist::PeerLoad &part : load) {
+        const Link &link = linkAcross(part.axes);
+        busy += double(part.messages) * link.latency + double(part.elements * elementBytes) / link.bandwidth;
       }
-      const Link &link = levels[level].link;
-      const double one = link.latency + double(box.elements() * elementBytes) / link.bandwidth;
-      busy[size_t(2 * box.from)] += one;
-      busy[size_t(2 * box.to + 1)] += one;
-    });
-    return *std::max_element(busy.begin(), busy.end());
+      time = std::max(time, busy);
+    }
+    return time;
   }
   case CollectiveKind::Halo:
   case CollectiveKind::Permute:
@@ -126,13 +138,14 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
     double n = double(mesh_.size(c.axes));
     if (auto measured = profile_.collective(dist::stringify(CollectiveKind::AllToAll), mesh_.size(c.axes),
                                             dist::bytesSent(mesh_, c, elementBytes) * n / (n - 1)))
-      return toNanoseconds(*measured);
+      return toNanoseconds(*measured * kOfExchange);
   }
   const std::vector<Topology::Level> &levels = levelsOf(c.axes);
   double time = seconds(c, levels, elementBytes);
   if (levels.size() > 1) // or as one level with the slowest link
     time = std::min(time, seconds(c, {{mesh_.size(c.axes), levels.back().link}}, elementBytes));
-  return toNanoseconds(time + topology_.launch);
+  time += topology_.launch;
+  return toNanoseconds(c.kind == CollectiveKind::Exchange ? time * kOfExchange : time);
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {

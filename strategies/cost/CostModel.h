@@ -11,7 +11,8 @@
 //                faster, as NCCL's rings along rails do: an all-reduce scatters inside the machine, reduces
 //                the parts between machines, and gathers inside;
 //   exchange:    a rank's messages one after the other, each by the link to its peer; the fullest rank counts, be it
-//                with many small ones or few large;
+//                with many small ones or few large; 1/256 more, so that it stands for other collectives only where it
+//                takes less time than they by more than the rounding of prices;
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //
@@ -79,6 +80,7 @@ public:
 
 private:
   const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
+  const Link &linkAcross(uint32_t axes) const;
   double roofline(double flops, int bits, double streamed) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 
@@ -87,6 +89,7 @@ private:
   ProfileTable profile_;
   double share_;
   mutable std::map<AxisList, std::vector<Topology::Level>> levels_;
+  mutable std::vector<std::optional<Link>> across_; // by axes as bits
   mutable dist::ReshardPlanner planner_;
 };
 
