@@ -14,7 +14,7 @@ seconds=${1:-60}
 build=${2:-build-fuzz}
 seed=${3:-0} # libFuzzer's 0: any
 targets=("${@:4}")
-[[ ${#targets[@]} -gt 0 ]] || targets=(onnx plan manifest safetensors npy solve schedule tools)
+[[ ${#targets[@]} -gt 0 ]] || targets=(onnx plan manifest safetensors npy solve schedule stages tools)
 programs=
 for i in "${!targets[@]}"; do
   [[ ${targets[i]} == tools ]] && programs=1 && unset "targets[$i]"
