@@ -171,10 +171,12 @@ std::string toText(const PlanFacts &facts, bool all) {
            bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) + ", constants " +
            bytesText(double(r.constantBytes)) + "\n";
     const bool whole = all || k == 0 || r.programs.size() != first.programs.size();
+    std::string differs; // in the first program that does
     for (size_t p = 0; p < r.programs.size(); ++p) {
       const ProgramFacts &program = r.programs[p];
       if (!whole) {
-        out += otherwise(program, first.programs[p]);
+        if (differs.empty())
+          out += differs = otherwise(program, first.programs[p]);
         continue;
       }
       out += programLine(program);
