@@ -2,7 +2,7 @@
 #include "compiler/emit/PlanWriter.h"
 
 #include "dialects/dist/DistOps.h"
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"

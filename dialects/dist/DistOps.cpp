@@ -1,6 +1,6 @@
 #include "dialects/dist/DistOps.h"
 
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

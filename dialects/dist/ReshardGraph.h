@@ -17,7 +17,7 @@
 #ifndef TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
 #define TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
 
-#include "dialects/dist/ExchangeTable.h"
+#include "dialects/dist/exchange/ExchangeTable.h"
 
 #include <string>
 #include <unordered_map>

@@ -1,7 +1,7 @@
 //===- Reduce.h - the arithmetic of reductions -----------------------------------------------===//
 //
-// All transports on the host reduce with this function, so that they give the same bits. Integers wrap. A sum of BOOL is
-// "or". MAX and MIN propagate NaN. There are two orders:
+// All transports on the host reduce with this function, so that they give the same bits. Integers wrap. A sum of BOOL
+// is "or". MAX and MIN propagate NaN. There are two orders:
 //
 //   in a row   ((a + b) + c) + d: the order of the members. F16 and BF16 accumulate in F32 and are rounded once.
 //   as a tree  (a + b) + (c + d): neighbours are added, then neighbours of the sums, and so on; what has no neighbour

@@ -59,8 +59,8 @@ public:
   Status finish();
   /// Waits in the same way for one stream.
   Status finish(int stream);
-  /// `watch` is called until the streams are at rest, also after it has given an error. Where they do not come to rest, it
-  /// must end the process: whatever frees memory of the device would wait for them.
+  /// `watch` is called until the streams are at rest, also after it has given an error. Where they do not come to rest,
+  /// it must end the process: whatever frees memory of the device would wait for them.
   void watch(std::function<Status()> watch) { watch_ = std::move(watch); }
 
   /// The table's code and message as a Status. `call` takes the message.

@@ -235,8 +235,8 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
 }
 
 Cost CostModel::computeInLoop(const OperatorClass &cls, const Strategy &strategy,
-                              llvm::function_ref<bool(int)> operandStays,
-                              llvm::function_ref<bool(int)> resultStays, bool starts) const {
+                              llvm::function_ref<bool(int)> operandStays, llvm::function_ref<bool(int)> resultStays,
+                              bool starts) const {
   double streamed = 0;
   for (auto [o, shape] : llvm::enumerate(localOperands(cls, mesh_, strategy)))
     if (!operandStays(int(o)))

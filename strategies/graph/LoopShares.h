@@ -6,7 +6,8 @@
 //
 //   a = add(x, y)          reads x and y; starts the loop's kernel
 //   b = mul(a, x)          `a` and `x` are at hand; `a` is not written if nothing else reads it
-//   c = sub(w, b)          in another group: reads w only. A reshard of b adds: b is written and read, and a kernel starts
+//   c = sub(w, b)          in another group: reads w only. If b is resharded, b is written and read, and a kernel
+//                          starts
 //
 // A loop that several groups share is started by the first one. Every other group has one value whose reshard cuts it
 // off. An operator at the head of a group counts as a kernel. If groups read the same tensor, each counts it.

@@ -7,10 +7,10 @@
 // runs as far ahead as its waits allow, with TESSERA_EMULATOR_ORDER=comm or copy one of the others.
 //
 // It emulates four devices per process. Collectives meet in the process: ranks are threads. Registered memory obeys
-// NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end. A communicator
-// may be destroyed only when no recorded graph has its work any more, and no thread may end with a group of messages
-// open: NCCL would wait for ever, the emulator ends the process. Either all members replay a collective from a graph, from
-// the same one by count, or none does.
+// NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end. A
+// communicator may be destroyed only when no recorded graph has its work any more, and no thread may end with a group
+// of messages open: NCCL would wait for ever, the emulator ends the process. Either all members replay a collective
+// from a graph, from the same one by count, or none does.
 //
 // TESSERA_EMULATOR_FAIL=WHAT[:NUMBER] makes it fail as a machine may:
 //   no-driver, old-driver, no-device   counting the devices says so

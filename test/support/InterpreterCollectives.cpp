@@ -6,7 +6,7 @@
 #include "test/support/InterpreterDetail.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include <algorithm>
 

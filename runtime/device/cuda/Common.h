@@ -51,8 +51,8 @@ std::string ncclLibrary(); // "NCCL not loaded" where nobody has asked for colle
 void *allocateForNccl(TesseraDevice *d, size_t bytes);
 void releaseForNccl(void *memory);
 
-/// Says that cuBLASLt offers no algorithm for a product, with its status. TESSERA_UNSUPPORTED where it has none, which it
-/// also tells by CUBLAS_STATUS_INVALID_VALUE, for combinations of types, epilogue and layout that it does not know.
+/// Says that cuBLASLt offers no algorithm for a product, with its status. TESSERA_UNSUPPORTED where it has none, which
+/// it also tells by CUBLAS_STATUS_INVALID_VALUE, for combinations of types, epilogue and layout that it does not know.
 int32_t failChoice(TesseraMessage *m, int status);
 
 // Releases a library's handle with the device.

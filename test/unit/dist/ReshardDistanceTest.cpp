@@ -4,11 +4,12 @@
 // planner's collectives send against a lower bound. The program prints the table.
 //
 // The bound for one element that d ranks want: without sums each of them that lacks it receives it. A sum of p terms
-// takes p - 1 messages to one rank that holds a term and wants the sum, or p to one that only wants it, and d - 1 to the
-// others. Some rank sends at least the mean of all that, and some rank receives at least what it lacks (a sum: all).
+// takes p - 1 messages to one rank that holds a term and wants the sum, or p to one that only wants it, and d - 1 to
+// the others. Some rank sends at least the mean of all that, and some rank receives at least what it lacks (a sum:
+// all).
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,7 +5,7 @@
 // are computed from the shardings.
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include "llvm/ADT/STLExtras.h"
 

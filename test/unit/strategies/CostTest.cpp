@@ -1,5 +1,5 @@
 #include "Programs.h"
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 #include "strategies/cost/CostModel.h"
 
 using namespace tessera::strategies;

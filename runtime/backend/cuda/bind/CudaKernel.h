@@ -35,8 +35,8 @@ inline Place at(const void *address) {
   return value >= kScratchBase ? Place{true, value - kScratchBase, 0} : Place{false, value, 0};
 }
 
-/// Launches the only kernel of a translation unit. It is called k until it is compiled (run/KernelNames.h). Every argument
-/// is a pointer.
+/// Launches the only kernel of a translation unit. It is called k until it is compiled (run/KernelNames.h). Every
+/// argument is a pointer.
 struct Launch {
   std::string source;
   std::array<uint32_t, 3> grid = {1, 1, 1};

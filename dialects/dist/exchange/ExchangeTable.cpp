@@ -1,4 +1,4 @@
-#include "dialects/dist/ExchangeTable.h"
+#include "dialects/dist/exchange/ExchangeTable.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -9,10 +9,10 @@
 // An exchange of the table costs as much as that of a tensor whose elements are so much larger.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_DIST_EXCHANGETABLE_H
-#define TESSERA_DIALECTS_DIST_EXCHANGETABLE_H
+#ifndef TESSERA_DIALECTS_DIST_EXCHANGE_EXCHANGETABLE_H
+#define TESSERA_DIALECTS_DIST_EXCHANGE_EXCHANGETABLE_H
 
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "dialects/dist/Exchange.h"
+#include "dialects/dist/exchange/Exchange.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -13,8 +13,8 @@
 //   [8] from "[-] sum(a)" to "[a+b]": { Exchange: 8 -> 2 (two terms of one element), Fold dim 0: 2 -> 1 }
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_DIST_EXCHANGE_H
-#define TESSERA_DIALECTS_DIST_EXCHANGE_H
+#ifndef TESSERA_DIALECTS_DIST_EXCHANGE_EXCHANGE_H
+#define TESSERA_DIALECTS_DIST_EXCHANGE_EXCHANGE_H
 
 #include "dialects/dist/Reshard.h"
 
