@@ -129,7 +129,6 @@ void reduceAsTree(const void *const *in, int n, void *const *out, int outs, size
       const Acc *from = to + block;
       for (size_t i = 0; i < m; ++i)
         to[i] = sum(to[i], from[i]);
-      --depth;
     };
     for (int k = 0; k < n; k += 2) {
       Acc *to = stack + depth++ * block;
@@ -142,10 +141,10 @@ void reduceAsTree(const void *const *in, int n, void *const *out, int outs, size
         for (size_t i = 0; i < m; ++i)
           to[i] = Tr::load(a[i]);
       }
-      for (int pairs = k / 2 + 1; pairs % 2 == 0; pairs /= 2)
+      for (int pairs = k / 2 + 1; pairs % 2 == 0; pairs /= 2, --depth)
         addTop();
     }
-    while (depth > 1)
+    for (; depth > 1; --depth)
       addTop();
     writeAll<T>(stack, m, out, outs, at); // last, since an output may be an input
   }

@@ -153,7 +153,8 @@ void revokeComm(TesseraComm *c) {
       nccl()->commAbort(c->comm);
       c->aborted = true;
     });
-  } catch (const std::system_error &) { // no more threads: destroyComm aborts
+  } catch (const std::system_error &) {
+    c->abort = std::thread(); // there are no more threads: destroyComm aborts
   }
 }
 

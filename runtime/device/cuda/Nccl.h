@@ -18,6 +18,7 @@ namespace tessera::device {
 
 /// The library's functions without their prefix: commAbort is ncclCommAbort.
 struct Nccl {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's name takes none
 #define TESSERA_NCCL(NAME, FUNCTION) decltype(&::FUNCTION) NAME = nullptr;
 #include "runtime/device/cuda/Nccl.def"
 };
