@@ -50,19 +50,7 @@ Pipeline readPipeline(JsonReader &read, const Json &json) {
 } // namespace
 
 std::optional<Pipeline> parsePipeline(const std::string &text, const std::string &name, std::string &error) {
-  Json json;
-  if (!parseJson(text, kDeepest, json, error)) {
-    error = name + ": " + error;
-    return std::nullopt;
-  }
-  JsonReader read;
-  Pipeline pipeline = readPipeline(read, json);
-  if (read.error.empty())
-    read.error = checkPipeline(pipeline);
-  if (read.error.empty())
-    return pipeline;
-  error = name + ": " + read.error;
-  return std::nullopt;
+  return readChecked<Pipeline>(text, name, kDeepest, error, readPipeline, checkPipeline);
 }
 
 std::string toCsv(const PipelineOrder &order) {

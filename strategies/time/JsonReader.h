@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace tessera::strategies {
@@ -90,6 +91,26 @@ struct JsonReader {
     return value.is_object();
   }
 };
+
+/// What a file says. `name` is the file's; `deepest`: see parseJson. `read` makes it of the reader and the JSON, and
+/// `check` says what is wrong with it. Nothing, with a sentence in `error`, if a member or the whole is wrong.
+template <typename T>
+std::optional<T> readChecked(const std::string &text, const std::string &name, int deepest, std::string &error,
+                             T (*read)(JsonReader &, const Json &), std::string (*check)(const T &)) {
+  Json json;
+  JsonReader reader;
+  if (!parseJson(text, deepest, json, reader.error)) {
+    error = name + ": " + reader.error;
+    return std::nullopt;
+  }
+  T value = read(reader, json);
+  if (reader.error.empty())
+    reader.error = check(value);
+  if (reader.error.empty())
+    return value;
+  error = name + ": " + reader.error;
+  return std::nullopt;
+}
 
 } // namespace tessera::strategies
 

@@ -72,19 +72,7 @@ TaskGraph readGraph(JsonReader &read, const Json &json) {
 } // namespace
 
 std::optional<TaskGraph> parseTaskGraph(const std::string &text, const std::string &name, std::string &error) {
-  Json json;
-  if (!parseJson(text, kDeepest, json, error)) {
-    error = name + ": " + error;
-    return std::nullopt;
-  }
-  JsonReader read;
-  TaskGraph graph = readGraph(read, json);
-  if (read.error.empty())
-    read.error = checkTaskGraph(graph);
-  if (read.error.empty())
-    return graph;
-  error = name + ": " + read.error;
-  return std::nullopt;
+  return readChecked<TaskGraph>(text, name, kDeepest, error, readGraph, checkTaskGraph);
 }
 
 std::string toJson(const TaskGraph &graph) {

@@ -144,6 +144,8 @@ private:
   JsonReader &read_;
 };
 
+StageProblem readProblem(JsonReader &read, const Json &json) { return Reader(read).problem(json); }
+
 void append(std::string &text, const char *key, const std::vector<int> &numbers) {
   text += std::string("\"") + key + "\": [";
   for (size_t i = 0; i < numbers.size(); ++i)
@@ -154,19 +156,7 @@ void append(std::string &text, const char *key, const std::vector<int> &numbers)
 } // namespace
 
 std::optional<StageProblem> parseStageProblem(const std::string &text, const std::string &name, std::string &error) {
-  Json json;
-  if (!parseJson(text, kDeepest, json, error)) {
-    error = name + ": " + error;
-    return std::nullopt;
-  }
-  JsonReader read;
-  StageProblem problem = Reader(read).problem(json);
-  if (read.error.empty())
-    read.error = checkStageProblem(problem);
-  if (read.error.empty())
-    return problem;
-  error = name + ": " + read.error;
-  return std::nullopt;
+  return readChecked<StageProblem>(text, name, kDeepest, error, readProblem, checkStageProblem);
 }
 
 std::string toJson(const StagePlan &plan) {
