@@ -74,6 +74,13 @@ static llvm::Error predictChosen(Compilation &run, ModuleOp module, const Assign
   return llvm::Error::success();
 }
 
+/// The model in phase 2.
+static llvm::Expected<compiler::ImportedModel> modelOf(Compilation &run) {
+  if (llvm::Error e = run.read("--what-if"))
+    return e;
+  return preparedModel(run);
+}
+
 /// Predicts one line of a table: `assign` says on which mesh and under which limit. `model` is in phase 2.
 static llvm::Expected<ClusterPrediction> predict(Compilation &run, ModuleOp model, AssignOptions assign,
                                                  ClusterPrediction line, const std::string &what) {
@@ -102,9 +109,7 @@ static llvm::Error predictClusters(const CompileOptions &options, const WhatIf &
         return llvm::createStringError("--what-if: %s of %lld machines is too large", whatIf.grows.c_str(),
                                        (long long)whatIf.nodes[i]);
     Compilation run(sized, progress);
-    if (llvm::Error e = run.read("--what-if"))
-      return e;
-    llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
+    llvm::Expected<compiler::ImportedModel> model = modelOf(run);
     if (!model)
       return model.takeError();
     do {
@@ -129,9 +134,7 @@ static llvm::Expected<ClusterPrediction> predictSize(const CompileOptions &optio
   CompileOptions sized = options;
   sized.import.dims[whatIf.dim] = size;
   Compilation run(sized, progress);
-  if (llvm::Error e = run.read("--what-if"))
-    return e;
-  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
+  llvm::Expected<compiler::ImportedModel> model = modelOf(run);
   if (!model)
     return model.takeError();
   ClusterPrediction line;
@@ -164,9 +167,7 @@ static llvm::Error predictLimits(const CompileOptions &options, const WhatIf &wh
   if (whatIf.limits.empty())
     return llvm::Error::success();
   Compilation run(options, progress);
-  if (llvm::Error e = run.read("--what-if"))
-    return e;
-  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
+  llvm::Expected<compiler::ImportedModel> model = modelOf(run);
   if (!model)
     return model.takeError();
   for (int64_t limit : whatIf.limits) {
