@@ -62,22 +62,24 @@ int fail(const std::string &message) {
   return tessera::rt::kExitError;
 }
 
-/// The text of a file that is not also written.
-tessera::rt::Result<std::string> readInput(const std::string &path, const std::string &output) {
+/// Refuses a file that is read and also written.
+tessera::rt::Status checkFiles(const std::string &path, const std::string &output) {
   tessera::rt::CommandFiles files;
   files.reads(path);
   files.writes("--output", output);
-  if (tessera::rt::Status status = files.check(); !status)
+  return files.check();
+}
+
+/// The text of a file that is not also written.
+tessera::rt::Result<std::string> readInput(const std::string &path, const std::string &output) {
+  if (tessera::rt::Status status = checkFiles(path, output); !status)
     return status;
   return tessera::rt::readFile(path, kLargestFile);
 }
 
 int solve(const std::string &path, SearchOptions options, const std::string &output, bool json) {
   const auto start = std::chrono::steady_clock::now();
-  tessera::rt::CommandFiles files;
-  files.reads(path);
-  files.writes("--output", output);
-  if (tessera::rt::Status status = files.check(); !status)
+  if (tessera::rt::Status status = checkFiles(path, output); !status)
     return fail(status.message());
   const double budget = options.seconds;
   std::string error;

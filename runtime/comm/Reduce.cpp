@@ -1,5 +1,6 @@
 #include "runtime/comm/Reduce.h"
 
+#include "runtime/plan/PlanInfo.h"
 #include "runtime/support/Float16.h"
 
 #include <algorithm>
@@ -200,8 +201,7 @@ void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t c
 }
 
 bool anyOrder(int n, plan::DType dtype, plan::Reduction reduction) {
-  const bool rounds = dtype == plan::F32 || dtype == plan::F64 || dtype == plan::F16 || dtype == plan::BF16;
-  return n <= 2 || reduction != plan::SUM || !rounds;
+  return n <= 2 || reduction != plan::SUM || !isFloatType(dtype);
 }
 
 } // namespace tessera::rt
