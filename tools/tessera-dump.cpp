@@ -29,21 +29,20 @@
 using namespace tessera;
 
 /// The page's data of the plan, and with another plan's name what differs between the two.
-static rt::Result<Json> readPages(const Report &report, const rt::PlanDirectory &plans, const RunFiles &files,
-                                  const std::string &other) {
+static rt::Result<Json> readPages(const std::string &folder, const Report &report, const PagePlans &plans,
+                                  const RunFiles &files, const std::string &other) {
   rt::Result<Json> page = readPage(report, plans, files);
   if (!page || other.empty())
     return page;
-  rt::Result<rt::PlanDirectory> otherPlans = rt::readPlanDirectory(other);
-  if (!otherPlans)
-    return otherPlans.status();
+  PagePlans otherPlans;
+  TESSERA_RETURN_IF_ERROR(rt::visitPlanDirectory(other, [&](const plan::Plan &rank) { otherPlans.add(rank); }));
   rt::Result<Report> otherReport = readReport(other + "/report.json");
   if (!otherReport)
     return otherReport.status();
-  rt::Result<Json> second = readPage(*otherReport, *otherPlans, {});
+  rt::Result<Json> second = readPage(*otherReport, otherPlans, {});
   if (!second)
     return second;
-  rt::Result<Json> compared = comparePages(*page, plans.path, *second, otherPlans->path);
+  rt::Result<Json> compared = comparePages(*page, folder, *second, other);
   if (!compared)
     return compared;
   (*page)["compare"] = std::move(*compared);
@@ -111,10 +110,16 @@ int main(int argc, char **argv) {
     rt::printError("tessera-dump: error: two plans are compared as text, with --html or with --json");
     return 2;
   }
-  rt::Result<rt::PlanDirectory> plans = rt::readPlanDirectory(plan);
-  if (!plans)
-    return fail(plans.status().message());
-  const PlanFacts facts = factsOf(*plans);
+  PlanFacts facts;
+  PagePlans plans;
+  const bool drawn = page || !other.empty();
+  const rt::Status read = rt::visitPlanDirectory(plan, [&](const plan::Plan &rank) {
+    facts.add(rank);
+    if (drawn)
+      plans.add(rank);
+  });
+  if (!read)
+    return fail(read.message());
   rt::Result<Report> report = readReport(plan + "/report.json");
   if (!report)
     return fail(report.status().message());
@@ -123,8 +128,8 @@ int main(int argc, char **argv) {
     return written ? 0 : fail(written.message());
   }
   std::string text;
-  if (page || !other.empty()) {
-    rt::Result<Json> data = readPages(*report, *plans, measured, other);
+  if (drawn) {
+    rt::Result<Json> data = readPages(plan, *report, plans, measured, other);
     if (!data)
       return fail(data.status().message());
     if (!html.empty()) {

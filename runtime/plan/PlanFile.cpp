@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
+#include <memory>
 #include <set>
 
 namespace tessera::rt {
@@ -21,6 +23,14 @@ std::string rankFile(const std::string &directory, size_t rank) {
 
 std::string sequentialFile(const std::string &directory) { return directory + "/sequential.plan"; }
 
+/// Where plan_id's field begins in a serialised plan: protobuf writes fields in order of their numbers.
+size_t idPosition(const plan::Plan &plan) {
+  plan::Plan before;
+  before.set_version(plan.version());
+  before.set_producer(plan.producer());
+  return before.ByteSizeLong();
+}
+
 /// FNV-1a; 64 bits are enough against accidents, and nothing here is a defence against forgery.
 struct Hash {
   uint64_t state = 14695981039346656037ull;
@@ -31,6 +41,16 @@ struct Hash {
   void addPlan(std::string_view bytes) {
     add(std::to_string(bytes.size()) + ":");
     add(bytes);
+  }
+  /// Of a plan as it was read: adds what it was without plan_id. The writer's bytes are canonical, so other bytes of the
+  /// same plan count as changed.
+  void addNamed(std::string_view bytes, const plan::Plan &plan) {
+    plan::Plan id;
+    id.set_plan_id(plan.plan_id());
+    const size_t at = std::min(bytes.size(), idPosition(plan)), length = std::min(bytes.size() - at, id.ByteSizeLong());
+    add(std::to_string(bytes.size() - length) + ":");
+    add(bytes.substr(0, at));
+    add(bytes.substr(at + length));
   }
   std::string text() const {
     char text[17];
@@ -62,12 +82,16 @@ std::string serialize(const plan::Plan &plan) {
   return bytes;
 }
 
-Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
-  plan::Plan plan;
+static Status parse(std::string_view bytes, const std::string &what, plan::Plan &plan) {
   google::protobuf::LogSilencer silence; // protobuf prints nothing: the error below is the only message
   if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), int(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
-  TESSERA_RETURN_IF_ERROR(checkVersion(plan).context(what));
+  return checkVersion(plan).context(what);
+}
+
+Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
+  plan::Plan plan;
+  TESSERA_RETURN_IF_ERROR(parse(bytes, what, plan));
   return plan;
 }
 
@@ -111,61 +135,99 @@ std::vector<std::string> planFiles(const std::string &path) {
   return files;
 }
 
+namespace {
+
+/// Reads one plan file after the other. A plan is made in the memory of the one before it, and `take` may copy it.
+class PlanReader {
+public:
+  explicit PlanReader(const std::string &path) : path_(path) {}
+
+  Status readAll(const std::function<void(const plan::Plan &)> &take, PlanDirectory &directory) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path_, error))
+      return Status::error(path_ + ": is not a plan directory");
+    if (!fileExists(rankFile(path_, 0)))
+      return Status::error(path_ + ": is not a plan directory: it has no rank0.plan");
+    directory.path = path_;
+    std::string id, weights;
+    uint64_t ranks = 1;
+    PlansChecker checker;
+    for (uint64_t r = 0; r < ranks; ++r) {
+      const std::string file = rankFile(path_, r);
+      TESSERA_RETURN_IF_ERROR(read(file));
+      if (r == 0) {
+        ranks = meshSize(*plan_);
+        id = plan_->plan_id();
+        weights = plan_->weights_file();
+      }
+      if (ranks == 0)
+        return Status::error(file + ": its mesh has no sensible number of ranks (at most " + std::to_string(kMaxRanks) +
+                             ")");
+      TESSERA_RETURN_IF_ERROR(checker.add(*plan_, bytes_).context(file));
+      take(*plan_);
+    }
+    TESSERA_RETURN_IF_ERROR(checker.finish().context(path_));
+    if (const std::string file = sequentialFile(path_); fileExists(file)) {
+      TESSERA_RETURN_IF_ERROR(read(file));
+      PlansChecker alone;
+      TESSERA_RETURN_IF_ERROR(alone.add(*plan_, bytes_).context(file));
+      TESSERA_RETURN_IF_ERROR(alone.finish().context(file));
+      if (plan_->plan_id() != id)
+        return Status::error(file + ": belongs to another compilation than rank0.plan");
+      directory.sequential = *plan_;
+    }
+    // Finds damage that leaves a valid plan, such as a changed attribute or constant.
+    if (hash_.text() != id)
+      return Status::error(path_ + ": the plan files were changed or damaged after they were written "
+                                   "(plan_id does not match); compile the model again");
+    if (!weights.empty()) {
+      directory.weights = path_ + "/" + weights;
+      if (!fileExists(directory.weights))
+        return Status::error(directory.weights + ": the plan's weight file is missing");
+    }
+    return Status();
+  }
+
+private:
+  /// Reads the file into bytes_ and plan_.
+  Status read(const std::string &file) {
+    Result<std::string> bytes = readFile(file, kMaxPlanBytes);
+    if (!bytes)
+      return bytes.status();
+    bytes_ = std::move(*bytes);
+    if (arena_)
+      arena_->Reset();
+    else if (!bytes_.empty()) { // a parsed plan is some eight times as large; what does not fit comes from the heap
+      const size_t size = bytes_.size() * 10;
+      block_ = std::make_unique_for_overwrite<char[]>(size);
+      arena_ = std::make_unique<google::protobuf::Arena>(block_.get(), size);
+    }
+    plan_ = google::protobuf::Arena::CreateMessage<plan::Plan>(arena_.get());
+    TESSERA_RETURN_IF_ERROR(parse(bytes_, file, *plan_));
+    hash_.addNamed(bytes_, *plan_);
+    return Status();
+  }
+
+  const std::string path_;
+  Hash hash_;
+  std::string bytes_;
+  std::unique_ptr<char[]> block_;
+  std::unique_ptr<google::protobuf::Arena> arena_;
+  plan::Plan *plan_ = nullptr; // of the arena
+};
+
+} // namespace
+
 Result<PlanDirectory> readPlanDirectory(const std::string &path) {
   PlanDirectory directory;
-  directory.path = path;
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error))
-    return Status::error(path + ": is not a plan directory");
-  if (!fileExists(rankFile(path, 0)))
-    return Status::error(path + ": is not a plan directory: it has no rank0.plan");
-  Hash hash;
-  uint64_t ranks = 1;
-  PlansChecker checker;
-  for (uint64_t r = 0; r < ranks; ++r) {
-    const std::string file = rankFile(path, r);
-    Result<std::string> bytes = readFile(file, kMaxPlanBytes);
-    if (!bytes)
-      return bytes.status();
-    Result<plan::Plan> plan = parsePlan(*bytes, file);
-    if (!plan)
-      return plan.status();
-    if (r == 0)
-      ranks = meshSize(*plan);
-    if (ranks == 0)
-      return Status::error(file + ": its mesh has no sensible number of ranks (at most " + std::to_string(kMaxRanks) +
-                           ")");
-    TESSERA_RETURN_IF_ERROR(checker.add(*plan, *bytes).context(file));
-    hash.addPlan(PlanContents(*plan).bytes);
-    directory.ranks.push_back(std::move(*plan));
-  }
-  TESSERA_RETURN_IF_ERROR(checker.finish().context(path));
-  if (const std::string file = sequentialFile(path); fileExists(file)) {
-    Result<std::string> bytes = readFile(file, kMaxPlanBytes);
-    if (!bytes)
-      return bytes.status();
-    Result<plan::Plan> plan = parsePlan(*bytes, file);
-    if (!plan)
-      return plan.status();
-    PlansChecker alone;
-    TESSERA_RETURN_IF_ERROR(alone.add(*plan, *bytes).context(file));
-    TESSERA_RETURN_IF_ERROR(alone.finish().context(file));
-    if (plan->plan_id() != directory.ranks[0].plan_id())
-      return Status::error(file + ": belongs to another compilation than rank0.plan");
-    hash.addPlan(PlanContents(*plan).bytes);
-    directory.sequential = std::move(*plan);
-  }
-  // Finds damage that leaves a valid plan, such as a changed attribute or constant.
-  if (hash.text() != directory.ranks[0].plan_id())
-    return Status::error(path + ": the plan files were changed or damaged after they were written "
-                                "(plan_id does not match); compile the model again");
-  const std::string &weights = directory.ranks[0].weights_file();
-  if (!weights.empty()) {
-    directory.weights = path + "/" + weights;
-    if (!fileExists(directory.weights))
-      return Status::error(directory.weights + ": the plan's weight file is missing");
-  }
+  TESSERA_RETURN_IF_ERROR(
+      PlanReader(path).readAll([&](const plan::Plan &plan) { directory.ranks.push_back(plan); }, directory));
   return directory;
+}
+
+Status visitPlanDirectory(const std::string &path, const std::function<void(const plan::Plan &)> &each) {
+  PlanDirectory directory;
+  return PlanReader(path).readAll(each, directory);
 }
 
 PlanContents::PlanContents(const plan::Plan &plan) {
@@ -176,10 +238,7 @@ PlanContents::PlanContents(const plan::Plan &plan) {
     unnamed.clear_plan_id();
     bytes = serialize(unnamed);
   }
-  plan::Plan before; // protobuf writes fields in order of their numbers
-  before.set_version(plan.version());
-  before.set_producer(plan.producer());
-  idAt = before.ByteSizeLong();
+  idAt = idPosition(plan);
 }
 
 std::string computePlanId(const std::vector<PlanContents> &ranks, const std::optional<PlanContents> &sequential) {

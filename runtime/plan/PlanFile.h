@@ -18,6 +18,7 @@
 #include "runtime/support/Status.h"
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ std::vector<std::string> planFiles(const std::string &path);
 
 /// Reads and checks a whole plan directory. The error names the file that is missing or wrong.
 Result<PlanDirectory> readPlanDirectory(const std::string &path);
+
+/// The same without keeping the plans: `each` sees every rank's once, in order. What `each` learns counts only if the
+/// result is no error, since plans are compared with each other and with plan_id at the end.
+Status visitPlanDirectory(const std::string &path, const std::function<void(const plan::Plan &)> &each);
 
 /// A serialised plan without its plan_id, which is computed from all plans together.
 struct PlanContents {

@@ -64,15 +64,11 @@ static RankFacts factsOf(const plan::Plan &p) {
   return facts;
 }
 
-PlanFacts factsOf(const rt::PlanDirectory &plans) {
-  PlanFacts facts;
-  for (const plan::Plan &p : plans.ranks) {
-    facts.model = p.model();
-    facts.producer = p.producer();
-    facts.planId = p.plan_id();
-    facts.ranks.push_back(factsOf(p));
-  }
-  return facts;
+void PlanFacts::add(const plan::Plan &plan) {
+  model = plan.model();
+  producer = plan.producer();
+  planId = plan.plan_id();
+  ranks.push_back(factsOf(plan));
 }
 
 static bool alike(const RankFacts &a, const RankFacts &b) {

@@ -2,7 +2,6 @@
 #ifndef TESSERA_TOOLS_DUMP_PLANFACTS_H
 #define TESSERA_TOOLS_DUMP_PLANFACTS_H
 
-#include "runtime/plan/PlanFile.h"
 #include "runtime/plan/TimeOrder.h"
 
 #include <cstdint>
@@ -34,10 +33,9 @@ struct RankFacts {
 struct PlanFacts {
   std::string model, producer, planId;
   std::vector<RankFacts> ranks;
+  /// Takes the next rank's plan.
+  void add(const plan::Plan &plan);
 };
-
-/// What the plans of a directory say.
-PlanFacts factsOf(const rt::PlanDirectory &plans);
 
 /// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers are told once; of others what
 /// they do otherwise than the first. Collectives are listed by kind: of the first program the largest, or with `all`

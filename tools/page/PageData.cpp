@@ -3,7 +3,6 @@
 #include "tools/page/Arena.h"
 #include "tools/page/Costs.h"
 #include "tools/page/Network.h"
-#include "tools/page/Traffic.h"
 #include "tools/page/web/PageTexts.h"
 
 #include <unordered_map>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr size_t kCosts = 10; // so many are told
 
-Json headJson(const Json &report, const Network &network, const rt::PlanDirectory &plans) {
+Json headJson(const Json &report, const Network &network, const PagePlans &plans) {
   const Json &function = *network.function;
   const double compute = number(function, "compute_ns"), communication = number(function, "communication_ns");
   double limit = number(report, "memory_limit");
@@ -24,7 +23,7 @@ Json headJson(const Json &report, const Network &network, const rt::PlanDirector
                {"communication_ns", communication},
                {"bytes_sent", number(function, "bytes_sent")},
                {"num_collectives", number(function, "num_collectives")},
-               {"arena_bytes", plans.ranks.front().arena_bytes()},
+               {"arena_bytes", plans.first.arena_bytes()},
                {"memory_limit", limit}};
   head["search"] = function.contains("search") ? function["search"] : Json();
   std::vector<CostItem> costs = costItems(network, report);
@@ -87,7 +86,16 @@ void addNetwork(Json &page, const Network &network) {
 
 } // namespace
 
-Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &measured) {
+void PagePlans::add(const plan::Plan &plan) {
+  if (traffic.empty())
+    first = plan;
+  size_t ranks = 1;
+  for (const plan::MeshAxis &axis : plan.mesh())
+    ranks *= axis.size();
+  traffic.push_back(trafficOf(plan, ranks));
+}
+
+Json pageData(const Json &report, const PagePlans &plans, const Json &measured) {
   static const Json kEmpty = Json::object();
   const Json &functions = list(report, "functions");
   const Json &function = functions.empty() ? kEmpty : functions[0];
@@ -98,9 +106,9 @@ Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &me
                {"topology", text(report, "topology")},
                {"producer", text(report, "producer")},
                {"recompute", text(report, "recompute")},
-               {"plan_id", plans.ranks.front().plan_id()},
-               {"num_ranks", plans.ranks.size()},
-               {"global_batch", plans.ranks.front().global_batch()}};
+               {"plan_id", plans.first.plan_id()},
+               {"num_ranks", plans.traffic.size()},
+               {"global_batch", plans.first.global_batch()}};
   page["head"] = headJson(report, network, plans);
   for (const Json &f : functions)
     page["functions"].push_back({{"name", text(f, "name")},
@@ -110,8 +118,8 @@ Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &me
   addOperators(page, network);
   addNetwork(page, network);
   page["boundary"] = list(function, "boundary");
-  page["arena"] = arenaJson(plans.ranks.front());
-  page["traffic"] = trafficJson(function, plans);
+  page["arena"] = arenaJson(plans.first);
+  page["traffic"] = trafficJson(function, plans.traffic);
   page["meshes"] = list(report, "meshes");
   page["what_if"] = report.contains("what_if") ? report["what_if"] : Json();
   page["warnings"] = list(report, "warnings");

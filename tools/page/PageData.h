@@ -7,13 +7,21 @@
 #ifndef TESSERA_TOOLS_PAGE_PAGEDATA_H
 #define TESSERA_TOOLS_PAGE_PAGEDATA_H
 
-#include "runtime/plan/PlanFile.h"
 #include "tools/dump/ReportFields.h"
+#include "tools/page/Traffic.h"
 
 namespace tessera {
 
+/// What the page shows of the plans of a folder.
+struct PagePlans {
+  plan::Plan first;                 // rank 0's
+  std::vector<RankTraffic> traffic; // by rank
+  /// Takes the next rank's plan.
+  void add(const plan::Plan &plan);
+};
+
 /// `measured` has "trace" and "log" (Measured.h) where they were given.
-Json pageData(const Json &report, const rt::PlanDirectory &plans, const Json &measured);
+Json pageData(const Json &report, const PagePlans &plans, const Json &measured);
 
 /// The page: one HTML file that needs nothing else.
 std::string toHtml(const Json &page);

@@ -1,9 +1,9 @@
 #include "tools/page/ReadPage.h"
 
+#include "runtime/plan/PlanFile.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Nesting.h"
 #include "tools/page/Measured.h"
-#include "tools/page/PageData.h"
 
 #include <fstream>
 #include <sstream>
@@ -32,10 +32,10 @@ rt::Result<Report> readReport(const std::string &path) {
   return report;
 }
 
-rt::Result<Json> readPage(const Report &report, const rt::PlanDirectory &plans, const RunFiles &files) {
+rt::Result<Json> readPage(const Report &report, const PagePlans &plans, const RunFiles &files) {
   Json measured = Json::object();
   if (!files.trace.empty()) {
-    rt::Result<Json> read = readTrace(files.trace, plans.ranks.front().plan_id());
+    rt::Result<Json> read = readTrace(files.trace, plans.first.plan_id());
     if (!read)
       return read.status();
     measured["trace"] = std::move(*read);
@@ -54,13 +54,12 @@ rt::Result<Json> readPage(const Report &report, const rt::PlanDirectory &plans, 
 }
 
 rt::Status writePage(const std::string &plan, const RunFiles &files, const std::string &html) {
-  rt::Result<rt::PlanDirectory> plans = rt::readPlanDirectory(plan);
-  if (!plans)
-    return plans.status();
+  PagePlans plans;
+  TESSERA_RETURN_IF_ERROR(rt::visitPlanDirectory(plan, [&](const plan::Plan &rank) { plans.add(rank); }));
   rt::Result<Report> report = readReport(plan + "/report.json");
   if (!report)
     return report.status();
-  rt::Result<Json> page = readPage(*report, *plans, files);
+  rt::Result<Json> page = readPage(*report, plans, files);
   return page ? rt::writeFile(html, toHtml(*page)) : page.status();
 }
 

@@ -9,8 +9,8 @@
 #ifndef TESSERA_TOOLS_PAGE_READPAGE_H
 #define TESSERA_TOOLS_PAGE_READPAGE_H
 
-#include "runtime/plan/PlanFile.h"
-#include "tools/dump/ReportFields.h"
+#include "runtime/support/Status.h"
+#include "tools/page/PageData.h"
 
 namespace tessera {
 
@@ -27,7 +27,7 @@ struct RunFiles {
 };
 
 /// Everything about the plan as one object (PageData.h), with what was measured.
-rt::Result<Json> readPage(const Report &report, const rt::PlanDirectory &plans, const RunFiles &files);
+rt::Result<Json> readPage(const Report &report, const PagePlans &plans, const RunFiles &files);
 
 /// Writes the page of a plan's folder. The file appears whole or not at all.
 rt::Status writePage(const std::string &plan, const RunFiles &files, const std::string &html);

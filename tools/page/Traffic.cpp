@@ -38,10 +38,9 @@ std::vector<Sums::const_iterator> sorted(const Sums &sums) {
   return order;
 }
 
-/// Adds what this rank sends in the collective to the receivers' bytes.
-void share(const plan::Plan &plan, const plan::Collective &c, std::vector<double> &row) {
+/// Adds what this rank sends in the collective, `bytes` in all, to the receivers' bytes.
+void share(const plan::Plan &plan, const plan::Collective &c, double bytes, std::vector<double> &row) {
   const plan::Group &group = plan.groups(int(c.group()));
-  const double bytes = double(rt::bytesSent(plan, c));
   const int n = group.ranks_size();
   const int me = int(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) - group.ranks().begin());
   if (bytes == 0 || n < 2)
@@ -75,7 +74,29 @@ void share(const plan::Plan &plan, const plan::Collective &c, std::vector<double
 
 } // namespace
 
-Json trafficJson(const Json &function, const rt::PlanDirectory &plans) {
+RankTraffic trafficOf(const plan::Plan &plan, size_t ranks) {
+  RankTraffic traffic;
+  traffic.to.resize(ranks <= kMatrixRanks ? ranks : 0);
+  if (plan.programs_size() == 0)
+    return traffic;
+  const plan::Program &program = plan.programs(0);
+  const rt::TimeOrder order(program);
+  for (int s = 0; s < program.steps_size(); ++s) {
+    if (!program.steps(s).has_collective())
+      continue;
+    const plan::Collective &c = program.steps(s).collective();
+    const uint64_t times = order.timesOf(uint32_t(s)), bytes = rt::bytesSent(plan, c) * times;
+    traffic.sent += bytes;
+    if (!traffic.to.empty())
+      share(plan, c, double(bytes), traffic.to);
+    auto &[count, sum] = traffic.kinds[{rt::collectiveName(c.kind()), plan.groups(int(c.group())).name()}];
+    count += times;
+    sum += double(bytes);
+  }
+  return traffic;
+}
+
+Json trafficJson(const Json &function, const std::vector<RankTraffic> &ranks) {
   Sums predicted, planned;
   for (const Json &op : list(function, "operators"))
     addAll(predicted, list(op, "collectives"));
@@ -89,33 +110,17 @@ Json trafficJson(const Json &function, const rt::PlanDirectory &plans) {
                        {"bytes_sent", it->second.bytes},
                        {"cost_ns", it->second.cost},
                        {"latency_ns", it->second.latency}});
-  const size_t ranks = plans.ranks.size();
-  Json rankBytes = Json::array(), matrix = ranks <= kMatrixRanks ? Json::array() : Json();
-  for (const plan::Plan &plan : plans.ranks) {
-    std::vector<double> row(ranks);
-    uint64_t sent = 0;
-    if (plan.programs_size() > 0)
-      for (const rt::StepInTime at : rt::TimeOrder(plan.programs(0))) {
-        const plan::Step &step = plan.programs(0).steps(int(at.step));
-        if (!step.has_collective())
-          continue;
-        const plan::Collective &c = step.collective();
-        const uint64_t bytes = rt::bytesSent(plan, c);
-        sent += bytes;
-        share(plan, c, row);
-        if (plan.rank() == 0) {
-          Sum &sum = planned[{rt::collectiveName(c.kind()), plan.groups(int(c.group())).name()}];
-          ++sum.count;
-          sum.bytes += double(bytes);
-        }
-      }
-    rankBytes.push_back(sent);
-    if (matrix.is_array()) {
-      Json whole = Json::array();
-      for (double bytes : row)
-        whole.push_back(int64_t(std::llround(bytes)));
-      matrix.push_back(std::move(whole));
-    }
+  for (const auto &[kind, sum] : ranks.front().kinds)
+    planned[kind] = {.count = sum.first, .bytes = sum.second};
+  Json rankBytes = Json::array(), matrix = ranks.size() <= kMatrixRanks ? Json::array() : Json();
+  for (const RankTraffic &rank : ranks) {
+    rankBytes.push_back(rank.sent);
+    if (!matrix.is_array())
+      continue;
+    Json whole = Json::array();
+    for (double bytes : rank.to)
+      whole.push_back(int64_t(std::llround(bytes)));
+    matrix.push_back(std::move(whole));
   }
   for (auto it : sorted(planned))
     inPlan.push_back({{"kind", it->first.first},

@@ -71,6 +71,28 @@ TEST_CASE("a plan directory comes back as it was written") {
     CHECK((entry.path().extension() == ".plan" || entry.path().extension() == ".safetensors"));
 }
 
+TEST_CASE("a visitor sees every rank's plan, in order") {
+  Scratch scratch;
+  std::string dir = writeGood(scratch);
+  Result<PlanDirectory> read = readPlanDirectory(dir);
+  REQUIRE(read.ok());
+  std::vector<std::string> seen;
+  CHECK(visitPlanDirectory(dir, [&](const plan::Plan &plan) { seen.push_back(serialize(plan)); }).ok());
+  CHECK(seen == std::vector<std::string>{serialize(read->ranks[0]), serialize(read->ranks[1])});
+  fs::remove(dir + "/rank1.plan");
+  CHECK(visitPlanDirectory(dir, [](const plan::Plan &) {}).message() == messageOf(dir));
+}
+
+TEST_CASE("other bytes of the same plan count as changed") {
+  Scratch scratch;
+  std::string dir = writeGood(scratch);
+  auto bytes = readFile(dir + "/rank1.plan", kMaxPlanBytes);
+  REQUIRE(bytes.ok());
+  // A field that stands twice has the last value.
+  REQUIRE(writeFile(dir + "/rank1.plan", bytes->substr(0, 2) + *bytes).ok());
+  CHECK(contains(messageOf(dir), "changed or damaged after they were written"));
+}
+
 TEST_CASE("writing again removes the files of more ranks") {
   Scratch scratch;
   std::string dir = writeGood(scratch);
