@@ -9,6 +9,7 @@
 // failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 or 143 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
+#include "runtime/backend/cpu/CpuBackend.h"
 #include "runtime/check/Check.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/comm/mpi/MpiWorld.h"
@@ -343,14 +344,18 @@ Status checkFiles(const CommandLine &c, const std::string &plan) {
   return files.check();
 }
 
-/// Checks what a run needs. Rank 0 tells it, and its error is the first of what is wrong.
-Status check(const CommandLine &c, const PlanDirectory &plan, World &world, Console &console) {
+/// Checks what a run needs; `mpi`: by which it runs. Rank 0 tells it, and its error is the first of what is wrong.
+Status check(const CommandLine &c, const PlanDirectory &plan, bool mpi, World &world, Console &console) {
   CheckOptions options;
   options.checkpointDir = c.run.checkpointDir;
   options.devices = runsOnDevice(c.run.backend);
   options.shareDevices = c.run.shareDevices;
   options.threads = c.run.transport == "threads";
   options.localRank = c.run.localRank >= 0 ? c.run.localRank : world.rank();
+  if (c.run.backend == "cpu")
+    options.libraries = cpuLibraries();
+  if (mpi)
+    options.libraries += (options.libraries.empty() ? "" : ", ") + mpiLibrary();
   Result<CheckReport> report = checkRanks(plan, options, world);
   if (!report)
     return report.status();
@@ -440,7 +445,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   c.run.traceFile = page.trace();
   auto body = [&](World &world) -> Status {
     if (c.check) {
-      Status status = check(c, *plan, world, console);
+      Status status = check(c, *plan, context->transport == Transport::Mpi, world, console);
       if (!status)
         tellSupervisor(status.message());
       return status;

@@ -167,9 +167,10 @@ Result<CheckReport> checkRanks(const PlanDirectory &plan, const CheckOptions &op
   found.checkpoints = !options.checkpointDir.empty();
   found.devices = options.devices;
   const int device = options.devices ? options.localRank : -1;
-  TESSERA_RETURN_IF_ERROR(gatherFacts(
-      **everyone, factsOfRank(plan.ranks[size_t(world.rank())], options.checkpointDir, device, options.shareDevices),
-      found));
+  TESSERA_RETURN_IF_ERROR(gatherFacts(**everyone,
+                                      factsOfRank(plan.ranks[size_t(world.rank())], options.checkpointDir, device,
+                                                  options.shareDevices, options.libraries),
+                                      found));
   nameHosts(found);
   if (!options.threads && world.size() > 1)
     TESSERA_RETURN_IF_ERROR(measureLinks(world, **everyone, begin, found));

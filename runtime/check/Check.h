@@ -22,11 +22,12 @@
 namespace tessera::rt {
 
 struct CheckOptions {
-  std::string checkpointDir; // empty: none is asked for
-  bool devices = false;      // the run will be on devices,
-  bool shareDevices = false; // which ranks may share
-  bool threads = false;      // ranks are threads of one process, which need no links
-  int localRank = 0;         // on this machine
+  std::string checkpointDir;  // empty: none is asked for
+  bool devices = false;       // the run will be on devices,
+  bool shareDevices = false;  // which ranks may share
+  bool threads = false;       // ranks are threads of one process, which need no links
+  int localRank = 0;          // on this machine
+  std::string libraries = {}; // that the run uses without devices: "oneDNN 2.6.3, Open MPI v4.1.4"
 };
 
 /// One direction between two hosts, measured by their first ranks; what is slow several times, and the best counts.

@@ -17,6 +17,7 @@ Json rankJson(const CheckReport &report, size_t rank) {
   Json json = {{"rank", rank},
                {"host", report.hosts[size_t(report.hostOf[rank])]},
                {"version", own.version},
+               {"libraries", own.libraries},
                {"plan", own.plan},
                {"cores", own.cores},
                {"free_memory", known(own.freeMemory)},

@@ -140,6 +140,21 @@ std::string hostTable(const CheckReport &report) {
   return aligned(rows);
 }
 
+std::string librariesText(const RankFacts &facts) {
+  return facts.libraries[0] ? printable(facts.libraries) : "no libraries";
+}
+
+/// What all ranks run, if it is the same.
+std::string versionLine(const CheckReport &report) {
+  const RankFacts &first = report.ranks.front();
+  for (const RankFacts &own : report.ranks)
+    if (std::strcmp(own.version, first.version) != 0 || std::strcmp(own.libraries, first.libraries) != 0)
+      return ""; // what differs is told as wrong
+  const std::string text = "Tessera " + printable(first.version);
+  return "\n" + (first.libraries[0] ? text + ", " + printable(first.libraries) : text) +
+         (report.ranks.size() > 1 ? " on every rank\n" : "\n");
+}
+
 /// The shortest latency between ranks of two hosts, which share the link; 0: none is measured.
 double latencyOf(const CheckReport &report, int from, int to) {
   double shortest = 0;
@@ -279,7 +294,7 @@ std::vector<size_t> slowLinks(const CheckReport &report) {
 }
 
 std::string checkTable(const CheckReport &report) {
-  return hostTable(report) + linkTable(report) + rankLine(report) + groupTable(report);
+  return hostTable(report) + versionLine(report) + linkTable(report) + rankLine(report) + groupTable(report);
 }
 
 std::vector<std::string> checkFaults(const CheckReport &report) {
@@ -293,6 +308,8 @@ std::vector<std::string> checkFaults(const CheckReport &report) {
     const std::string name = "rank " + std::to_string(r);
     if (std::strcmp(own.version, first.version) != 0)
       faults.push_back(name + " runs Tessera " + printable(own.version) + ", rank 0 runs " + printable(first.version));
+    if (std::strcmp(own.libraries, first.libraries) != 0)
+      faults.push_back(name + " runs with " + librariesText(own) + ", rank 0 with " + librariesText(first));
     if (std::strcmp(own.plan, first.plan) != 0)
       faults.push_back(name + " has another plan than rank 0");
     if (own.fault[0])

@@ -82,6 +82,10 @@ Status openDevice(int number, bool shared, RankFacts &facts) {
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
   if (!module)
     return module.status();
+  TesseraMessage libraries;
+  (*module)->api().libraries(&libraries);
+  const std::string without = facts.libraries;
+  store(facts.libraries, without + (without.empty() ? "" : ", ") + libraries.text);
   Result<int> count = (*module)->count();
   if (!count)
     return count.status();
@@ -97,13 +101,15 @@ Status openDevice(int number, bool shared, RankFacts &facts) {
 
 } // namespace
 
-RankFacts factsOfRank(const plan::Plan &plan, const std::string &checkpointDir, int device, bool shared) {
+RankFacts factsOfRank(const plan::Plan &plan, const std::string &checkpointDir, int device, bool shared,
+                      const std::string &libraries) {
   RankFacts facts = {};
   gethostname(facts.host, sizeof facts.host - 1);
   char link[sizeof facts.network] = "";
   if (readlink("/proc/self/ns/net", link, sizeof link - 1) > 0)
     store(facts.network, link);
   store(facts.version, TESSERA_VERSION);
+  store(facts.libraries, libraries);
   store(facts.plan, plan.plan_id());
   facts.cores = cores();
   facts.freeMemory = freeMemory();

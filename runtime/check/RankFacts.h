@@ -14,6 +14,7 @@ struct RankFacts {
   char host[64];    // the machine's name
   char network[48]; // which network namespace; containers of one machine differ
   char version[32];
+  char libraries[192];  // "oneDNN 2.6.3, Open MPI v4.1.4"
   char plan[72];        // its id
   char device[96];      // its name; empty: none is asked for
   char fault[160];      // why there is no device, or why checkpoints cannot be written; empty: nothing is wrong
@@ -24,8 +25,9 @@ struct RankFacts {
   int64_t checkpoint;   // bytes of this rank's part of one
 };
 
-/// Of this process. `device` is the number of its device, or -1.
-RankFacts factsOfRank(const plan::Plan &plan, const std::string &checkpointDir, int device, bool shared);
+/// Of this process. `device` is the number of its device, or -1. `libraries` are those that it uses without a device.
+RankFacts factsOfRank(const plan::Plan &plan, const std::string &checkpointDir, int device, bool shared,
+                      const std::string &libraries);
 
 } // namespace tessera::rt
 

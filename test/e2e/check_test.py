@@ -86,6 +86,7 @@ def threads_and_processes_are_checked(c):
     text = c.finish(c.start(check(c, plan, "--checkpoint-dir", c.folder / "run")))
     expect("memory free" in text and "disk free" in text and "0 to 3" in text and "all-reduce" in text, text)
     expect("nothing is wrong" in text and not (c.folder / "run").exists(), text)
+    expect(re.search(r"^Tessera [\d.]+, oneDNN [\d.]+ on every rank$", text, re.M), text)
     text = c.finish(c.start(check(c, plan, "--processes")))
     expect("nothing is wrong" in text and "latency" in text and "data" in text, text)
     told = json.loads(c.finish(c.start(check(c, plan, "--processes", "--checkpoint-dir", c.folder / "run", "--json"))))
@@ -132,12 +133,26 @@ def a_slow_link_is_found(c):
 
 
 @case
+def the_network_is_checked_under_mpi(c):
+    if not shutil.which("mpirun"):
+        return print("skipped: no mpirun")
+    mpirun = ("mpirun", "--oversubscribe", "-n", "3")
+    told = json.loads(c.finish(c.start([str(c.bin / "tessera-profile"), "--network", "--json"], prefix=mpirun)))
+    expect(told["wrong"] == [] and len(told["ranks"]) == 3 and len({r["libraries"] for r in told["ranks"]}) == 1, told)
+    expect(re.search(r"\d+\.\d+", told["ranks"][0]["libraries"]), "which MPI it is")
+    plan = c.compile(mesh="data=3", batch=9)
+    text = c.finish(c.start(check(c, plan), prefix=mpirun))
+    expect(f", {told['ranks'][0]['libraries']} on every rank" in text and "nothing is wrong" in text, text)
+
+
+@case
 def the_network_is_checked_without_a_plan(c):
     command = [str(c.bin / "tessera-profile"), "--network", "--json"]
     ranks = [c.start(command, rank_environment(r, 3, "127.0.0.1", 29520, r, 3)) for r in range(3)]
     texts = [c.finish(process) for process in ranks]
     told = json.loads(texts[0])
     expect(texts[1] == texts[2] == "" and told["wrong"] == [] and len(told["ranks"]) == 3, texts)
+    expect(all(r["libraries"] == "" for r in told["ranks"]), told)
     expect([g["name"] for g in told["groups"]] == ["all"] and told["latency_seconds"][0][2] > 0, told)
     expect("torchrun" in c.finish(c.start(command), code=1), "how to start it")
     c.finish(c.start([*command, "-o", "x", "--mesh", "2"]), code=2)

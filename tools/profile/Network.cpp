@@ -59,6 +59,8 @@ Status checkNetwork(bool json) {
   auto body = [&](World &world) -> Status {
     CheckOptions check;
     check.localRank = context->localRank;
+    if (context->transport == Transport::Mpi)
+      check.libraries = mpiLibrary();
     Result<CheckReport> report = checkRanks(emptyPlans(world.size()), check, world);
     if (!report)
       return report.status();

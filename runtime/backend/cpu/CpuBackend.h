@@ -15,6 +15,8 @@
 
 namespace tessera::rt {
 std::unique_ptr<Backend> createCpuBackend();
-}
+/// What its kernels are of: "oneDNN 2.6.3".
+std::string cpuLibraries();
+} // namespace tessera::rt
 
 #endif

@@ -7,4 +7,6 @@ Result<std::unique_ptr<World>> createMpiWorld(double) {
                        "installed (Debian: libopenmpi-dev), or run the ranks as threads");
 }
 
+std::string mpiLibrary() { return ""; }
+
 } // namespace tessera::rt

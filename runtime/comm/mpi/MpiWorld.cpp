@@ -81,4 +81,12 @@ Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout) {
   return std::unique_ptr<World>(std::make_unique<MpiWorld>(rank, size, peerTimeout));
 }
 
+std::string mpiLibrary() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  // "Open MPI v4.1.4, package: Debian Open MPI, ...", or several lines with the name and version first.
+  return std::string(text).substr(0, std::string(text).find_first_of(",\n"));
+}
+
 } // namespace tessera::rt

@@ -20,6 +20,8 @@
 
 #include "runtime/comm/Communicator.h"
 
+#include <string>
+
 namespace tessera::rt {
 
 /// Whether an MPI launcher started this process, judged by environment variables. MPI is not called.
@@ -28,6 +30,9 @@ bool launchedByMpi();
 /// The world of this process's rank. Called at most once per process. `peerTimeout` is the seconds of silence after
 /// which a rank counts as lost and the job is ended (MpiWatch.h); 0 waits for ever.
 Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout = 0);
+
+/// "Open MPI v4.1.4"; empty in a build without MPI. May be called before MPI is up.
+std::string mpiLibrary();
 
 } // namespace tessera::rt
 

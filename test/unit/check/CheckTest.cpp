@@ -20,6 +20,7 @@ CheckReport healthy(int hosts) {
     RankFacts facts = {};
     facts.host[0] = char('a' + h);
     std::strcpy(facts.version, "1.0.0");
+    std::strcpy(facts.libraries, "oneDNN 2.6.3");
     std::strcpy(facts.plan, "p");
     facts.cores = 4;
     facts.freeMemory = int64_t(8) << 30;
@@ -92,6 +93,7 @@ TEST_CASE("late messages, clocks, memory, disks, versions and plans are told") {
   report.ranks[1].freeMemory = int64_t(512) << 20;
   report.ranks[2].freeDisk = 1024;
   std::strcpy(report.ranks[2].version, "0.9.0");
+  std::strcpy(report.ranks[2].libraries, "oneDNN 3.2.0");
   std::strcpy(report.ranks[1].plan, "q");
   std::strcpy(report.ranks[0].fault, "no device\x1b");
   const std::vector<std::string> faults = checkFaults(report);
@@ -103,6 +105,7 @@ TEST_CASE("late messages, clocks, memory, disks, versions and plans are told") {
                       "rank 0 on host a: no device\\x1b",
                       "rank 1 has another plan than rank 0",
                       "rank 2 runs Tessera 0.9.0, rank 0 runs 1.0.0",
+                      "rank 2 runs with oneDNN 3.2.0, rank 0 with oneDNN 2.6.3",
                   });
 }
 
