@@ -3,7 +3,8 @@
     with Browser() as browser:
         page = browser.open(path)                  # waits until the page is drawn
         page.value("document.title")
-        page.problems                              # what was written to the console, thrown or requested from elsewhere
+        page.contrast(["accent"])                  # how well text and colours can be told from what is behind them
+    page.problems                              # what was written to the console, thrown or requested from elsewhere
         page.screenshot(path, width=1280, height=900, dark=True)
 
 The protocol is Chrome's DevTools protocol; messages end with a null byte.
@@ -24,6 +25,37 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 def find():
     """The browser's path, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+CONTRAST = """(colours => {
+  const rgba = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const linear = v => v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+  const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+  const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const page = rgba(getComputedStyle(document.body).backgroundColor);
+  const behind = e => {
+    const own = e && getComputedStyle(e);
+    const stripes = own ? own.backgroundImage.match(/rgba?\\([^)]*\\)/g) : null;
+    if (stripes && !e.classList.contains("hatch")) return stripes.map(rgba);
+    const colour = own ? rgba(own.backgroundColor) : page;
+    return colour[3] > 0.5 ? [colour] : behind(e.parentElement);
+  };
+  let least = [99, ""];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const e = texts.currentNode.parentElement, shown = texts.currentNode.data.trim();
+    if (!shown || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e), ink = rgba(e.closest("svg") ? style.fill : style.color);
+    for (const ground of behind(e)) if (ratio(ink, ground) < least[0]) least = [ratio(ink, ground), shown.slice(0, 40)];
+  }
+  const probe = document.body.appendChild(document.createElement("i"));
+  const named = Object.fromEntries(colours.map(name => {
+    probe.style.backgroundColor = `var(--${name})`;
+    return [name, ratio(rgba(getComputedStyle(probe).backgroundColor), page)];
+  }));
+  probe.remove();
+  return {text: least, named};
+})(%s)"""
 
 
 class Browser:
@@ -108,6 +140,10 @@ class Page:
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, f"{expression}: {done['exceptionDetails']}"
         return done["result"].get("value")
+
+    def contrast(self, colours):
+        """The least contrast (WCAG 2) of any text to what is behind it, with the text; and of the named colours to the page."""
+        return self.value(CONTRAST % json.dumps(colours))
 
     def press(self, key):
         for kind in ("keyDown", "keyUp"):

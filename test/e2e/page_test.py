@@ -12,6 +12,7 @@ import browser
 from cases import Programs, case, main
 
 SECTIONS = ("head", "plan", "time", "memory", "traffic", "whatif", "training")
+AREAS = ["compute", "communication", "backward", "update", "kind0", "kind1", "kind2", "kind3", "kind4", "mark"]
 
 
 class Context(Programs):
@@ -310,6 +311,9 @@ def every_section_is_drawn(c):
                 page = chrome.open(c.folder / "page.html", dark)
                 expect(page.value("document.documentElement.dataset.drawn") == "all", f"{model}: {page.problems}")
                 expect(not page.problems, f"{model}: {page.problems}")
+                # What the Web Content Accessibility Guidelines 2 ask of text, and of areas whose colour says something.
+                contrast = page.contrast(AREAS)
+                expect(contrast["text"][0] >= 4.5 and min(contrast["named"].values()) >= 3, f"{model}, dark {dark}: {contrast}")
                 for section in SECTIONS:
                     expect(len(page.value(f"document.getElementById('{section}').innerText")) > 40, f"{model}: {section} is empty")
                 if not train:
