@@ -12,18 +12,24 @@
 //
 // writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
 //
+//   tessera-profile --count plan/ --like 8xh100
+//
+// counts what a CUDA device would run of a plan: launches, bytes, operations, and what limits each kind of kernel.
+//
 //   torchrun --nnodes 4 --nproc_per_node 4 ... --no_python -- tessera-profile --network
 //
 // measures the links among machines as tessera-run --check does, without a plan.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
+#include "runtime/plan/PlanFile.h"
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/ExitCodes.h"
 #include "runtime/support/Printable.h"
 #include "tools/BackendName.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
+#include "tools/profile/CountPlan.h"
 #include "tools/profile/Measure.h"
 #include "tools/profile/Network.h"
 
@@ -39,9 +45,11 @@ using namespace tessera;
 
 namespace {
 
+constexpr char kCountOn[] = "8xh100"; // the device of --count, unless told otherwise
+
 struct CommandLine {
-  std::string program, output, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
-  bool quiet = false, network = false, json = false;
+  std::string program, output, count, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
+  bool quiet = false, network = false, json = false, tf32 = false;
   MeasureOptions measure;
 };
 
@@ -64,6 +72,8 @@ rt::Status checkFiles(const CommandLine &c) {
   rt::CommandFiles files;
   files.reads(c.program);
   files.reads(c.like);
+  for (const std::string &file : rt::planFiles(c.count))
+    files.reads(file);
   if (c.add != c.output)
     files.reads(c.add);
   files.writes("--output", c.output);
@@ -73,12 +83,14 @@ rt::Status checkFiles(const CommandLine &c) {
 
 /// Checks the command line without reading files, and parses its texts.
 llvm::Error complete(CommandLine &c) {
-  if (c.network)
+  if (c.network || !c.count.empty())
     return llvm::Error::success();
   if (c.json)
-    return llvm::createStringError("--json is for --network: the other outputs are JSON files");
+    return llvm::createStringError("--json is for --network and --count: the other outputs are JSON files");
+  if (!c.like.empty() && c.topology.empty())
+    return llvm::createStringError("--like is for --write-topology and --count");
   if (c.output.empty() && c.topology.empty())
-    return llvm::createStringError("give -o FILE and --mesh, --write-topology FILE, or --network");
+    return llvm::createStringError("give -o FILE and --mesh, --write-topology FILE, --count PLAN, or --network");
   if (llvm::Error e = strategies::parseBytes(c.maxBytes).moveInto(c.measure.maxBytes))
     return e;
   if (c.output.empty())
@@ -112,6 +124,17 @@ llvm::Error run(CommandLine &c) {
     if (!c.quiet)
       std::puts(rt::printable(line).c_str());
   };
+  if (!c.count.empty()) {
+    llvm::Expected<strategies::Topology> device = strategies::Topology::load(c.like.empty() ? kCountOn : c.like);
+    if (!device)
+      return device.takeError();
+    llvm::Expected<std::string> text = countPlan(c.count, *device, c.tf32, c.json);
+    if (!text)
+      return text.takeError();
+    std::fputs(text->c_str(), stdout);
+    const std::string unwritten = finishOutput();
+    return unwritten.empty() ? llvm::Error::success() : llvm::createStringError(unwritten);
+  }
   if (!c.topology.empty())
     if (llvm::Error e = writeTopology(c, progress))
       return e;
@@ -160,8 +183,19 @@ int main(int argc, char **argv) {
       ->excludes(output)
       ->excludes(topology)
       ->excludes(program);
-  app.add_flag("--json", c.json, "With --network: print one JSON object instead of a table");
-  app.add_option("--like", c.like, "Topology with the rates of a GPU that is not known")->needs(topology);
+  auto *count = app.add_option("--count", c.count,
+                               "Count what a CUDA device would run of this plan, by kind of kernel: launches, bytes, "
+                               "operations, and the time on a device of --like. Needs no device")
+                    ->type_name("PLAN")
+                    ->excludes(output)
+                    ->excludes(topology)
+                    ->excludes(program)
+                    ->excludes("--network");
+  app.add_flag("--tf32", c.tf32, "With --count: as tessera-run --tf32 would bind it")->needs(count);
+  app.add_flag("--json", c.json, "With --network or --count: print one JSON object instead of a table");
+  app.add_option("--like", c.like,
+                 "Topology with the rates of a GPU that --write-topology does not know, or that --count shall take "
+                 "(default 8xh100)");
   app.add_option("--device", c.device, "cpu or cuda: where kernels and collectives are measured")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--add-to", c.add, "Keep what this profile holds and measure the rest")->type_name("FILE");

@@ -51,8 +51,9 @@ std::optional<double> flopsOf(const KernelCall &call) {
 
 KernelWork workOf(const KernelCall &call) {
   KernelWork work;
-  for (const TensorView &view : call.inputs) // of "micro_rows" only the rows that it takes
-    work.bytes += call.name() == kMicroRows ? call.outputs[0].bytes() : view.bytes();
+  const bool takesPart = call.name() == kMicroRows || call.name() == "slice" || call.name() == "gather";
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    work.bytes += i == 0 && takesPart ? call.outputs[0].bytes() : call.inputs[i].bytes();
   for (const TensorView &view : call.outputs)
     work.bytes += view.bytes();
   work.flops = flopsOf(call);

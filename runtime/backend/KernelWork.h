@@ -14,7 +14,8 @@
 namespace tessera::rt {
 
 struct KernelWork {
-  uint64_t bytes = 0; // of operands and results, each once
+  // Of operands and results, each once. What only takes rows or a part of its first operand reads as much as it writes.
+  uint64_t bytes = 0;
   /// The number of operations. A multiplication and an addition count as two, any other instruction of a loop's body as
   /// one. None where a kernel only moves, compares or selects.
   std::optional<double> flops;

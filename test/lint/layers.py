@@ -80,6 +80,8 @@ LAYERS = [
           "from a call to device work, as plain data", "CudaKernel.h, Bind.cpp"),
     Layer(f"{CUDA}/join", PLAN + ["runtime/backend/*", "runtime/device", f"{CUDA}/text", f"{CUDA}/bind"],
           "steps that run as one; which stream runs what", "JoinedSteps.h, StreamSchedule.h"),
+    Layer(f"{CUDA}/count", PLAN + ["runtime/backend/*", "runtime/device", f"{CUDA}/bind", f"{CUDA}/join"],
+          "what a device would run of a plan, as numbers; needs no device", "CountWork.h"),
     Layer(f"{CUDA}/run", PLAN + ["runtime/backend/*", "runtime/device", CUDA], "one rank's plan, loaded and run on a device", "CudaPlan.h"),
     Layer("runtime/data", PLAN, "CIFAR-10, trees of images, NumPy, token files, synthetic sets; batches cut per rank", "DataSource.h"),
     Layer("runtime/executor", PLAN + ["runtime/tensor", "runtime/checkpoint", "runtime/comm", "runtime/backend", "runtime/device"],

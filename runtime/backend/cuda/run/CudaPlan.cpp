@@ -4,7 +4,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/join/Epilogue.h"
+#include "runtime/backend/cuda/join/JoinSteps.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/backend/cuda/run/KernelNames.h"
 
@@ -128,38 +128,20 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
   return refusal;
 }
 
-std::vector<ByteRange> CudaPlan::byteRanges() const {
-  std::vector<ByteRange> ranges;
-  for (const TensorView &v : buffers()) {
-    const uint64_t begin = uint64_t(v.as<char>() - arena_.data());
-    ranges.push_back({begin, begin + v.bytes()});
-  }
-  return ranges;
-}
-
-/// Products are joined with their loops first, so that such a loop is no kernel of its own any more.
-void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
-                         const BindOptions &options, bool products) {
+void CudaPlan::joinProgram(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
+                           const BindOptions &options, bool products) {
   const plan::Program &steps = plan().programs(int(program));
-  const std::vector<ByteRange> ranges = byteRanges();
+  const std::vector<ByteRange> ranges = byteRanges(buffers(), arena_.data());
   JoinedProgram &joins = joins_.emplace_back(steps, ranges);
-  joined_.emplace_back();
-  for (const bool rows : {false, true})
-    for (size_t s = 0; s < calls.size(); ++s) {
-      if (joins.taken(s) || !(rows || products))
-        continue;
-      std::optional<JoinedKernel> found =
-          rows ? rowsFrom(steps, calls, s, ranges, uses, joins) : productFrom(steps, calls, s, uses, joins, options);
-      const std::optional<size_t> place = found ? joins.place(found->set) : std::nullopt;
-      if (!place)
-        continue;
-      Result<Kernel> kernel = prepare({found->kernel});
-      if (!kernel)
-        continue; // the steps stay apart
-      joins.join(found->set, *place);
-      kernel->label = (rows ? "rows_" : "with_epilogue_") + kernelLabel(calls[s]);
-      joined_.back()[*place] = std::move(*kernel);
-    }
+  std::map<size_t, Kernel> &joined = joined_.emplace_back();
+  joinSteps(joins, steps, calls, ranges, uses, options, products, [&](const FoundKernel &found) {
+    Result<Kernel> kernel = prepare({found.kernel.kernel});
+    if (!kernel)
+      return false;
+    kernel->label = (found.rows ? "rows_" : "with_epilogue_") + kernelLabel(calls[found.first]);
+    joined[found.place] = std::move(*kernel);
+    return true;
+  });
 }
 
 Status CudaPlan::bind(const LoadOptions &options) {
@@ -186,7 +168,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
       kernels[s] = std::move(*kernel);
       kernels[s].label = kernelLabel(calls[s]);
     }
-    joinSteps(uint32_t(p), calls, uses, choice, !options.widen);
+    joinProgram(uint32_t(p), calls, uses, choice, !options.widen);
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
   if (!scratch)

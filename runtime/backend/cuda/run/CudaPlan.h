@@ -79,10 +79,9 @@ private:
 
   Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
   Status bind(const LoadOptions &options);
-  void joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
-                 const BindOptions &options, bool products);
+  void joinProgram(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
+                   const BindOptions &options, bool products);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
-  std::vector<ByteRange> byteRanges() const;
   Status compile(const LoadOptions &options);
   void *resolve(const Place &place, uint32_t index) const;
   template <typename F> void forEachKernel(F &&f);

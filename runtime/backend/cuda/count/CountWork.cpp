@@ -1,0 +1,159 @@
+#include "runtime/backend/cuda/count/CountWork.h"
+
+#include "runtime/backend/KernelWork.h"
+#include "runtime/backend/ResolvedPlan.h"
+#include "runtime/backend/cuda/bind/ChannelsLast.h"
+#include "runtime/backend/cuda/join/JoinSteps.h"
+#include "runtime/plan/TimeOrder.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tessera::rt::cuda {
+namespace {
+
+int bitsOf(int32_t dtype) { return 8 * int(bytesPerElement(plan::DType(dtype))); }
+
+uint64_t product(const int64_t (&sizes)[3], int32_t spatial) { // the last ones count
+  uint64_t n = 1;
+  for (int32_t i = 3 - spatial; i < 3; ++i)
+    n *= uint64_t(sizes[i]);
+  return n;
+}
+
+/// What an action does. `own`: the bytes at the addresses of the tensors that the kernel is given.
+void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, DeviceWork &work) {
+  auto at = [&](const Place &place) -> uint64_t {
+    const auto found = place.scratch ? own.end() : own.find(place.value);
+    return found == own.end() ? 0 : found->second;
+  };
+  if (const auto *launch = std::get_if<Launch>(&action)) {
+    for (const Place &argument : launch->arguments)
+      work.bytes += at(argument);
+  } else if (const auto *matmul = std::get_if<LibraryMatMul>(&action)) {
+    const TesseraMatMul &w = matmul->what;
+    work.library = true;
+    work.bits = bitsOf(w.dtype);
+    work.flops = 2.0 * double(w.m) * double(w.n) * double(w.k) * double(w.batch);
+    // A matrix that is repeated for the batch is read once.
+    auto matrices = [&](int64_t stride) { return uint64_t(stride == 0 ? 1 : w.batch); };
+    const uint64_t in = uint64_t(bitsOf(w.dtype)) / 8, out = uint64_t(bitsOf(w.resultType)) / 8;
+    work.bytes = in * uint64_t(w.k) * (uint64_t(w.m) * matrices(w.strideA) + uint64_t(w.n) * matrices(w.strideB)) +
+                 out * uint64_t(w.m) * uint64_t(w.n) * uint64_t(w.batch) + at(matmul->bias) + at(matmul->aux);
+  } else if (const auto *conv = std::get_if<LibraryConv>(&action)) {
+    const TesseraConv &w = conv->what;
+    work.library = true;
+    work.bits = bitsOf(w.dtype);
+    const uint64_t out = uint64_t(w.n) * uint64_t(w.filters) * product(w.out, w.spatial),
+                   in = uint64_t(w.n) * uint64_t(w.channels) * product(w.in, w.spatial),
+                   each = uint64_t(w.channels / std::max<int64_t>(w.groups, 1)) * product(w.kernel, w.spatial);
+    work.flops = 2.0 * double(out) * double(each);
+    // Which of the three is the result decides its type: y, dx or dw.
+    const uint64_t operand = uint64_t(bitsOf(w.dtype)) / 8, result = uint64_t(bitsOf(w.resultType)) / 8;
+    const uint64_t sizes[3] = {out, in, uint64_t(w.filters) * each};
+    work.bytes = operand * (sizes[0] + sizes[1] + sizes[2]) + (result - operand) * sizes[w.kind];
+  } else if (const auto *pool = std::get_if<LibraryPool>(&action)) {
+    const TesseraPool &w = pool->what;
+    work.library = true;
+    work.bits = bitsOf(w.dtype);
+    work.bytes = uint64_t(bitsOf(w.dtype)) / 8 * uint64_t(w.n) * uint64_t(w.channels) *
+                 (product(w.in, w.spatial) + product(w.out, w.spatial));
+  } else if (const auto *copy = std::get_if<CopyBytes>(&action)) {
+    work.bytes = 2 * copy->bytes;
+  } else if (const auto *fill = std::get_if<FillBytes>(&action)) {
+    work.bytes = fill->bytes;
+  }
+}
+
+/// Adds the actions of the kernel that runs these steps.
+void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, const std::vector<size_t> &steps,
+                DeviceWork as, std::vector<DeviceWork> &list) {
+  std::map<uint64_t, uint64_t> own;
+  double flops = 0;
+  uint64_t bytes = 0;
+  for (size_t s : steps) {
+    for (const auto *views : {&calls[s].inputs, &calls[s].outputs})
+      for (const TensorView &v : *views) {
+        uint64_t &size = own[reinterpret_cast<uint64_t>(v.data)];
+        size = std::max<uint64_t>(size, v.bytes());
+      }
+    const KernelWork work = workOf(calls[s]);
+    flops += work.flops.value_or(0);
+    bytes += work.bytes;
+  }
+  const auto launches = std::count_if(kernel.actions.begin(), kernel.actions.end(),
+                                      [](const Action &a) { return std::holds_alternative<Launch>(a); });
+  for (const Action &action : kernel.actions) {
+    DeviceWork work = as;
+    describe(action, own, work);
+    if (std::holds_alternative<Launch>(action)) {
+      work.flops = flops / double(launches);
+      if (steps.size() == 1 && kernel.actions.size() == 1)
+        work.bytes = bytes; // a part of a tensor may be all that is read
+    }
+    list.push_back(std::move(work));
+  }
+}
+
+} // namespace
+
+Result<std::vector<DeviceWork>> countWork(const plan::Plan &plan, int program, const LoadOptions &options) {
+  TESSERA_RETURN_IF_ERROR(checkArena(plan));
+  Result<std::vector<std::vector<KernelCall>>> shapes = resolveCalls(plan, options);
+  if (!shapes)
+    return shapes.status();
+  // Addresses that no memory has: nothing is read or written.
+  char *base = reinterpret_cast<char *>(uint64_t(1) << 40);
+  std::vector<TensorView> buffers;
+  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, channelsLast(plan, *shapes, options.device.tf32),
+                                         reinterpret_cast<std::byte *>(base), buffers));
+  const std::vector<ByteRange> ranges = byteRanges(buffers, base);
+  const BufferUses uses(plan);
+  BindOptions choice;
+  choice.tf32 = options.device.tf32;
+  choice.keepNan = options.device.keepNan;
+  const plan::Program &steps = plan.programs(program);
+  const TimeOrder order(steps);
+  std::vector<KernelCall> calls{size_t(steps.steps_size())};
+  std::vector<CudaKernel> kernels(calls.size());
+  for (size_t s = 0; s < calls.size(); ++s) {
+    const plan::Step &step = steps.steps(int(s));
+    if (!step.has_kernel())
+      continue;
+    const std::string where = "step '" + step.name() + "'";
+    TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers, options, calls[s]).context(where));
+    Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
+    if (!choices)
+      return choices.status().context(where);
+    if (choices->empty())
+      return Status::error(where + ": the cuda backend has no kernel for it");
+    kernels[s] = std::move(choices->front());
+  }
+  std::map<size_t, FoundKernel> joined;
+  JoinedProgram joins(steps, ranges);
+  joinSteps(joins, steps, calls, ranges, uses, choice, !options.widen, [&](const FoundKernel &found) {
+    joined[found.place] = found;
+    return true;
+  });
+  std::vector<DeviceWork> list;
+  for (size_t s = 0; s < calls.size(); ++s) {
+    const std::optional<size_t> place = joins.placeOf(s);
+    if (!steps.steps(int(s)).has_kernel() || (place && *place != s))
+      continue;
+    DeviceWork as;
+    as.times = order.timesOf(uint32_t(s));
+    if (place) {
+      const FoundKernel &found = joined.at(s);
+      as.step = steps.steps(int(found.first)).name();
+      as.kind = found.rows ? "rows" : calls[found.first].name();
+      addActions(found.kernel.kernel, calls, found.kernel.set.steps, as, list);
+    } else {
+      as.step = steps.steps(int(s)).name();
+      as.kind = calls[s].name();
+      addActions(kernels[s], calls, {s}, as, list);
+    }
+  }
+  return list;
+}
+
+} // namespace tessera::rt::cuda

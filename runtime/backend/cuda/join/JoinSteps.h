@@ -1,0 +1,30 @@
+//===- JoinSteps.h - which steps of a program run as one -----------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINSTEPS_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINSTEPS_H
+
+#include "runtime/backend/cuda/join/JoinedSteps.h"
+
+#include <functional>
+
+namespace tessera::rt::cuda {
+
+/// A set of steps that can run as one.
+struct FoundKernel {
+  JoinedKernel kernel;
+  size_t first = 0, place = 0; // the first of the steps, and the one in whose place it runs
+  bool rows = false;           // loops along the same rows; else a product with what follows it
+};
+
+/// Joins products with their loops first, so that such a loop is no kernel of its own any more, then loops along rows.
+/// `take` says whether the device can run a kernel; if not, the steps stay apart. `ranges`: the buffers' bytes.
+/// `products`: whether products are joined.
+void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
+               const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
+               const std::function<bool(const FoundKernel &)> &take);
+
+/// The bytes of every buffer in an arena at `base`.
+std::vector<ByteRange> byteRanges(const std::vector<TensorView> &buffers, const char *base);
+
+} // namespace tessera::rt::cuda
+
+#endif
