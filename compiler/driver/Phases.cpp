@@ -94,6 +94,8 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     // After training, because it combines the results of training over all ranks.
     if (run.hybrid)
       passes.addPass(compiler::createHybridCompletePass(*run.hybrid));
+    // After training, because gradients of slices are such sums.
+    add(compiler::createJoinPadsPass());
     // After training, so that gradients are lowered, too. Before norms are decomposed, because their statistics stay in
     // float32.
     if (run.options.precision != "f32")

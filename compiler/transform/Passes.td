@@ -39,6 +39,14 @@ def DecomposeNormsPass : GraphPass<"graph-decompose-norms"> {
   }];
 }
 
+def JoinPadsPass : GraphPass<"graph-join-pads"> {
+  let summary = "Writes sums of blocks in their places as concatenations";
+  let description = [{
+    The gradients of slices of one tensor are such blocks. The pass leaves the operators that nobody reads any more to
+    graph-simplify. It runs before graph-lower-precision, so that a concatenation has 16 bits where its readers have.
+  }];
+}
+
 def SimplifyPass : GraphPass<"graph-simplify"> {
   let summary = "Merges operators that compute the same and removes unused ones";
   let description = [{
