@@ -1,8 +1,8 @@
 //===- JoinPads.cpp - sums of blocks in their places as concatenations ---------------------------------===//
 //
 // The gradient of a slice is the slice's gradient in its place, with zeros around. Where a tensor is cut in parts, as
-// queries, keys and values are, the sum of these gradients passes over memory twice per part, mostly over zeros. But the
-// parts lie beside each other:
+// queries, keys and values are, the sum of these gradients passes over memory twice per part, mostly over zeros. But
+// the parts lie beside each other:
 //
 //   pad(a, lo 0, hi 6) + pad(b, lo 2, hi 3) + pad(c, lo 5, hi 0)   =>   concat(a, b, c)
 //

@@ -133,16 +133,31 @@ private:
   Value narrowForm(Value v, Operation *op) {
     if (!isSingle(v))
       return v; // integers, and values that have 16 bits already
-    Value &form = narrowForms_[v];
-    if (form)
-      return form;
+    if (Value known = narrowForms_.lookup(v))
+      return known;
+    return narrowForms_[v] = makeNarrowForm(v, op);
+  }
+  /// Whether there is a 16-bit form of the value, or the loop that makes it can make one, too.
+  bool hasNarrowForm(Value v) const {
+    Operation *maker = v.getDefiningOp();
+    return isSingle(v) && (narrowForms_.contains(v) || (maker && isElementwise(maker)));
+  }
+  Value makeNarrowForm(Value v, Operation *op) {
     if (std::optional<double> splat = splatOf(v)) {
       moveBehind(v, op);
-      return form = writer_.constant(RankedTensorType::get(shapeOf(v), narrow_), *splat);
+      return writer_.constant(RankedTensorType::get(shapeOf(v), narrow_), *splat);
+    }
+    // What is only seen under another shape is converted where it is made: there the conversion can be part of a loop,
+    // and readers under several shapes share it.
+    if (auto reshape = v.getDefiningOp<ReshapeOp>(); reshape && hasNarrowForm(reshape.getX())) {
+      Value low = narrowForm(reshape.getX(), op);
+      moveBehind(v, op);
+      setName(v, op);
+      return writer_.reshape(low, shapeOf(v));
     }
     moveBehind(v, op);
     setName(v, op);
-    return form = writer_.cast(v, narrow_);
+    return writer_.cast(v, narrow_);
   }
   /// The value in float32, for the reader `op`. Each reader has its own conversion, which costs nothing inside a loop.
   Value wideForm(Value v, Operation *op) {

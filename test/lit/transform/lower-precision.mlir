@@ -62,3 +62,25 @@ func.func @mixed(%x: tensor<4x4xf32> {graph.role = "input", graph.name = "x"}) -
   %n = graph.neg %h {graph.name = "neg"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r, %n : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// A value that readers see under several shapes is converted once, where it is made. A conversion behind what only moves
+// elements stays with its reader.
+// CHECK-LABEL: func.func @shapes
+// CHECK: %[[E:.*]] = graph.exp
+// CHECK-NEXT: %[[L:.*]] = graph.cast %[[E]]
+// CHECK: %[[A:.*]] = graph.reshape %[[L]] {{.*}} -> tensor<4x4xbf16>
+// CHECK: graph.matmul %[[A]]
+// CHECK-NEXT: graph.matmul %[[L]]
+// CHECK: %[[T:.*]] = graph.transpose %[[E]]
+// CHECK: %[[R:.*]] = graph.reshape %[[T]] {{.*}} -> tensor<8x2xf32>
+// CHECK: graph.cast %[[R]]
+func.func @shapes(%x: tensor<2x2x4xf32> {graph.role = "input"}, %w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "w"}, %v: tensor<2x4xf32> {graph.role = "parameter", graph.name = "v"}) -> (tensor<4x4xf32>, tensor<2x2x4xf32>, tensor<8x4xf32>) {
+  %e = graph.exp %x {graph.name = "e"} : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  %a = graph.reshape %e {graph.name = "a"} : (tensor<2x2x4xf32>) -> tensor<4x4xf32>
+  %p = graph.matmul %a, %w {graph.name = "p"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = graph.matmul %e, %w {graph.name = "q"} : (tensor<2x2x4xf32>, tensor<4x4xf32>) -> tensor<2x2x4xf32>
+  %t = graph.transpose %e {graph.name = "t", perm = array<i64: 1, 2, 0>} : (tensor<2x2x4xf32>) -> tensor<2x4x2xf32>
+  %b = graph.reshape %t {graph.name = "b"} : (tensor<2x4x2xf32>) -> tensor<8x2xf32>
+  %r = graph.matmul %b, %v {graph.name = "r"} : (tensor<8x2xf32>, tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %p, %q, %r : tensor<4x4xf32>, tensor<2x2x4xf32>, tensor<8x4xf32>
+}
