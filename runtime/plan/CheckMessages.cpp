@@ -4,6 +4,7 @@
 // remains is that running them at once, at the first one's turn, does the same: nothing stands between them, no result
 // lies where another one's operand is, and operands and results are each one range of bytes.
 #include "runtime/plan/CheckSteps.h"
+#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/TimeOrder.h"
 
@@ -29,6 +30,11 @@ Status checkMember(const plan::Plan &plan, const std::vector<BufferRange> &range
   if (in.begin != aligned(last.end))
     return Status::error("reads " + bufferText(plan, c.input()) + ", which does not lie behind " +
                          bufferText(plan, before.input()) + ", although they are sent together");
+  const Frames frames(plan);
+  for (auto [mine, others] : {std::pair(c.input(), first.input()), std::pair(c.output(), first.output())})
+    if (frames.frameOf(ranges[mine].begin) != frames.frameOf(ranges[others].begin))
+      return Status::error("uses " + bufferText(plan, mine) + ", which is in another frame than " +
+                           bufferText(plan, others) + ", although they are sent together");
   if (ranges[c.output()].begin - ranges[first.output()].begin != in.begin - ranges[first.input()].begin)
     return Status::error("writes " + bufferText(plan, c.output()) + ", which is not as far behind " +
                          bufferText(plan, first.output()) + " as their inputs are apart");

@@ -1,5 +1,6 @@
 // checkPlan: the header, the groups, the buffers; the other parts are in files of their own.
 #include "runtime/plan/CheckSteps.h"
+#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
@@ -20,7 +21,7 @@ Status checkHeader(const plan::Plan &plan) {
   if (const uint32_t needed = neededVersion(plan); plan.version() < needed)
     return Status::error("has format version " + std::to_string(plan.version()) + ", but uses what version " +
                          std::to_string(needed) +
-                         " has brought: calls of sections, exchanges, sums as trees or leaves");
+                         " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages or sends");
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {
@@ -35,6 +36,10 @@ Status checkHeader(const plan::Plan &plan) {
     return Status::error("the rank lies outside the mesh of " + std::to_string(ranks) + " ranks");
   if (plan.arena_bytes() > kMaxArena)
     return Status::error("an arena of " + std::to_string(plan.arena_bytes()) + " bytes is not possible");
+  if (plan.stages() > 1 && (plan.mesh_size() == 0 || plan.mesh(0).size() != plan.stages()))
+    return Status::error("has " + std::to_string(plan.stages()) +
+                         " stages, which are not the size of its first mesh axis");
+  const Stages stages = stagesOf(plan);
   const std::string &weights = plan.weights_file();
   if (weights == "." || weights == ".." || weights.find('/') != std::string::npos ||
       weights.find('\0') != std::string::npos)
@@ -49,6 +54,8 @@ Status checkHeader(const plan::Plan &plan) {
       return Status::error(group + " is empty or names a rank outside the mesh of " + std::to_string(ranks));
     if (!distinct.count(plan.rank()))
       return Status::error(group + " does not contain the rank itself");
+    if (stages.of(*distinct.begin()) != stages.of(*distinct.rbegin()))
+      return Status::error(group + " contains ranks of two stages, which meet by sends and receives alone");
   }
   std::set<std::string> programs;
   for (const plan::Program &program : plan.programs())
@@ -161,9 +168,11 @@ Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges) {
 Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<BufferRange> &own) {
   auto run = [&]() -> Status {
     TESSERA_RETURN_IF_ERROR(checkHeader(plan));
+    TESSERA_RETURN_IF_ERROR(checkFrames(plan));
     if (!like.ranges)
       TESSERA_RETURN_IF_ERROR(checkBuffers(plan, own));
     const std::vector<BufferRange> &ranges = like.ranges ? *like.ranges : own;
+    TESSERA_RETURN_IF_ERROR(checkFramedBuffers(plan, ranges));
     TESSERA_RETURN_IF_ERROR(checkBindings(plan, ranges));
     for (int p = 0; p < plan.programs_size(); ++p)
       for (int s = 0; s < plan.programs(p).steps_size(); ++s) {

@@ -1,16 +1,19 @@
 // checkPlans and PlansChecker: the plans of all ranks fit together.
 //
-// All ranks run the same list of steps, so collectives are compared position by position: if at
-// every position all members of the group agree on what they do, the order per group is the same
-// everywhere and nobody waits for a call that does not come. Sections and their calls are the same
-// on all ranks, so this holds for what runs in time as for the list.
+// All ranks of a stage run the same list of steps, so collectives are compared position by position:
+// if at every position all members of the group agree on what they do, the order per group is the
+// same everywhere and nobody waits for a call that does not come. Sections and their calls are the
+// same on all ranks of a stage, so this holds for what runs in time as for the list. Without a
+// pipeline, all ranks are one stage. What stages send each other is CheckStages.h's.
 //
-// Plans are checked one after the other. The checker keeps rank 0's plan whole, since the others
-// are compared with it. Of the others it keeps the groups, the number of every collective in a
-// table of those that occur, and the blocks that no earlier rank holds.
+// Plans are checked one after the other. The checker keeps the plan of each stage's first rank whole,
+// since the others are compared with it. Of the others it keeps the groups, the number of every
+// collective in a table of those that occur, and the blocks that no earlier rank holds.
 #include "runtime/plan/Blocks.h"
 #include "runtime/plan/CheckExchange.h"
+#include "runtime/plan/CheckStages.h"
 #include "runtime/plan/CheckSteps.h"
+#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/PlanParts.h"
@@ -19,6 +22,7 @@
 #include <compare>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace tessera::rt {
 namespace {
@@ -72,56 +76,71 @@ bool sameOrder(const plan::Program &a, const plan::Program &b) {
          });
 }
 
+/// Whether two bindings are of the same tensor, as far as ranks may not differ.
+bool sameTensor(const plan::Plan &p, const plan::Binding &a, const plan::Plan &q, const plan::Binding &b) {
+  return a.role() == b.role() && a.name() == b.name() && a.ordinal() == b.ordinal() && a.program() == b.program() &&
+         a.fill() == b.fill() && a.has_initial() == b.has_initial() && a.initial().kind() == b.initial().kind() &&
+         a.initial().value() == b.initial().value() && a.initial().seed() == b.initial().seed() &&
+         std::ranges::equal(a.global_shape(), b.global_shape()) &&
+         p.buffers(int(a.buffer())).dtype() == q.buffers(int(b.buffer())).dtype();
+}
+
+/// What every stage has if one has it: a run shows it, and each rank reads its own.
+bool onAllStages(plan::Role role) {
+  return role == plan::LOSS || role == plan::CORRECT || role == plan::PREDICTIONS || role == plan::LEARNING_RATE ||
+         role == plan::GRADIENT_NORM;
+}
+
 class Together {
 public:
-  /// Adds the next rank's plan. Parts that are the same as rank 0's need no comparison.
+  /// Adds the next rank's plan. Parts that are the same as those of its stage's first rank need no comparison.
   Status add(const plan::Plan &plan, const Likeness &like) {
     const size_t rank = count_++;
     if (rank == 0)
-      first_ = plan;
+      stages_ = stagesOf(plan);
+    if (rank % stages_.ranks == 0)
+      firsts_.push_back(plan);
     TESSERA_RETURN_IF_ERROR(checkHeader(plan, rank));
     groups_.emplace_back(plan.groups().begin(), plan.groups().end());
     TESSERA_RETURN_IF_ERROR(addPrograms(plan, rank, like));
+    if (stages_.count > 1)
+      messages_.add(plan);
     return addBindings(plan, rank);
   }
 
   Status finish() const {
     if (count_ == 0)
       return Status::error("there are no plans");
-    uint64_t ranks = 1;
-    for (const plan::MeshAxis &axis : first_.mesh())
-      ranks *= axis.size(); // cannot overflow: checkPlan bounds it
-    if (ranks != count_)
+    if (const size_t ranks = size_t(stages_.count) * stages_.ranks; ranks != count_)
       return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " + std::to_string(count_) +
                            " plans");
     TESSERA_RETURN_IF_ERROR(checkGroups());
     TESSERA_RETURN_IF_ERROR(checkMeetings());
     TESSERA_RETURN_IF_ERROR(exchanges_.finish());
-    for (int i = 0; i < first_.bindings_size(); ++i) {
-      const std::set<Block> &blocks = blocks_[size_t(i)];
-      TESSERA_RETURN_IF_ERROR(
-          checkTiling(std::vector<Block>(blocks.begin(), blocks.end()), toVector(first_.bindings(i).global_shape()))
-              .context(bindingText(i)));
-    }
-    return Status();
+    TESSERA_RETURN_IF_ERROR(checkTensors());
+    return messages_.finish(groups_);
   }
 
-  const plan::Plan &first() const { return first_; }
+  /// How many plans were added.
+  size_t count() const { return count_; }
+  const Stages &stages() const { return stages_; }
+  /// The plan of a stage's first rank.
+  const plan::Plan &first(size_t stage) const { return firsts_[stage]; }
 
 private:
   Status checkHeader(const plan::Plan &plan, size_t rank) const {
     if (plan.rank() != rank)
       return Status::error("the plan of " + rankText(rank) + " says that it is for " + rankText(plan.rank()));
-    if (plan.plan_id() != first_.plan_id())
+    if (plan.plan_id() != firsts_[0].plan_id())
       return Status::error("the plans of rank 0 and " + rankText(rank) + " are of different compilations (plan_id '" +
-                           first_.plan_id() + "' and '" + plan.plan_id() + "'); compile the model again");
-    const bool sameMesh = std::ranges::equal(plan.mesh(), first_.mesh(), [](const auto &a, const auto &b) {
+                           firsts_[0].plan_id() + "' and '" + plan.plan_id() + "'); compile the model again");
+    const bool sameMesh = std::ranges::equal(plan.mesh(), firsts_[0].mesh(), [](const auto &a, const auto &b) {
       return a.name() == b.name() && a.size() == b.size();
     });
-    if (!sameMesh || plan.weights_file() != first_.weights_file() || plan.global_batch() != first_.global_batch() ||
-        plan.model() != first_.model())
+    if (!sameMesh || plan.stages() != firsts_[0].stages() || plan.weights_file() != firsts_[0].weights_file() ||
+        plan.global_batch() != firsts_[0].global_batch() || plan.model() != firsts_[0].model())
       return Status::error("the plans of rank 0 and " + rankText(rank) +
-                           " differ in mesh, model, batch or weight file");
+                           " differ in mesh, stages, model, batch or weight file");
     return Status();
   }
 
@@ -148,42 +167,54 @@ private:
   }
 
   std::string stepText(int program, int step) const {
-    return "step " + std::to_string(step) + " of program " + quoted(first_.programs(program).name()) + ": ";
+    return "step " + std::to_string(step) + " of program " + quoted(firsts_[0].programs(program).name()) + ": ";
   }
 
+  size_t firstOfStage(size_t rank) const { return rank - rank % stages_.ranks; }
+
   Status addPrograms(const plan::Plan &plan, size_t rank, const Likeness &like) {
-    if (plan.programs_size() != first_.programs_size())
+    if (plan.programs_size() != firsts_[0].programs_size())
       return Status::error("rank 0 and " + rankText(rank) + " have different numbers of programs");
     std::vector<uint32_t> &mine = meetings_.emplace_back();
-    for (int p = 0; p < first_.programs_size(); ++p) {
-      const plan::Program &a = first_.programs(p), &b = plan.programs(p);
-      if (a.name() != b.name() || a.steps_size() != b.steps_size())
-        return Status::error("program " + std::to_string(p) + " is " + quoted(a.name()) + " of " +
-                             std::to_string(a.steps_size()) + " steps on rank 0 and " + quoted(b.name()) + " of " +
-                             std::to_string(b.steps_size()) + " steps on " + rankText(rank));
-      if (!sameOrder(a, b))
-        return Status::error("rank 0 and " + rankText(rank) + " differ in sections or their calls in program " +
-                             quoted(a.name()));
-      for (int s = 0; s < a.steps_size(); ++s) {
-        const plan::Step &first = a.steps(s);
-        if (b.steps(s).collective().kind() == plan::EXCHANGE)
-          TESSERA_RETURN_IF_ERROR(exchanges_.add(plan, b.steps(s).collective(), stepText(p, s)));
-        if (like.step(size_t(p), size_t(s))) {
-          if (first.has_collective())
-            mine.push_back(meetings_[0][mine.size()]);
-          continue;
-        }
-        const plan::Step &step = b.steps(s);
-        if (step.name() != first.name() || step.kind_case() != first.kind_case() ||
-            step.kernel().name() != first.kernel().name())
-          return Status::error(stepText(p, s) + "rank 0 does " + quoted(first.name()) + ", " + rankText(rank) +
-                               " does " + quoted(step.name()) + " or does it in another way");
-        if (!step.has_collective())
-          continue;
-        if (step.collective().group() != first.collective().group())
-          return Status::error(stepText(p, s) + "rank 0 and " + rankText(rank) + " use different groups");
-        mine.push_back(numberOf(Meeting(plan, step.collective())));
+    for (int p = 0; p < plan.programs_size(); ++p) {
+      if (const std::string &name = firsts_[0].programs(p).name(); name != plan.programs(p).name())
+        return Status::error("program " + std::to_string(p) + " is " + quoted(name) + " on rank 0 and " +
+                             quoted(plan.programs(p).name()) + " on " + rankText(rank));
+      TESSERA_RETURN_IF_ERROR(addProgram(plan, p, rank, like, mine));
+    }
+    return Status();
+  }
+
+  Status addProgram(const plan::Plan &plan, int p, size_t rank, const Likeness &like, std::vector<uint32_t> &mine) {
+    const size_t firstRank = firstOfStage(rank);
+    const std::string leader = rankText(firstRank);
+    const plan::Program &a = firsts_.back().programs(p), &b = plan.programs(p);
+    if (a.steps_size() != b.steps_size())
+      return Status::error("program " + quoted(a.name()) + " has " + std::to_string(a.steps_size()) + " steps on " +
+                           leader + " and " + std::to_string(b.steps_size()) + " steps on " + rankText(rank));
+    if (!sameOrder(a, b))
+      return Status::error(leader + " and " + rankText(rank) + " differ in sections or their calls in program " +
+                           quoted(a.name()));
+    for (int s = 0; s < a.steps_size(); ++s) {
+      const plan::Step &first = a.steps(s), &step = b.steps(s);
+      if (step.collective().kind() == plan::EXCHANGE)
+        TESSERA_RETURN_IF_ERROR(exchanges_.add(plan, step.collective(), stepText(p, s)));
+      if (like.step(size_t(p), size_t(s))) {
+        if (first.has_collective())
+          mine.push_back(meetings_[firstRank][mine.size()]);
+        continue;
       }
+      if (step.name() != first.name() || step.kind_case() != first.kind_case() ||
+          step.kernel().name() != first.kernel().name())
+        return Status::error(stepText(p, s) + leader + " does " + quoted(first.name()) + ", " + rankText(rank) +
+                             " does " + quoted(step.name()) + " or does it in another way");
+      if (step.send().channel() != first.send().channel() || step.receive().channel() != first.receive().channel())
+        return Status::error(stepText(p, s) + leader + " and " + rankText(rank) + " use different channels");
+      if (!step.has_collective())
+        continue;
+      if (step.collective().group() != first.collective().group())
+        return Status::error(stepText(p, s) + leader + " and " + rankText(rank) + " use different groups");
+      mine.push_back(numberOf(Meeting(plan, step.collective())));
     }
     return Status();
   }
@@ -195,67 +226,123 @@ private:
     return it->second;
   }
 
-  /// At every position, compares every rank with the first member of its group.
+  /// At every position, compares every rank of the stage with the first member of its group.
   Status checkMeetings() const {
-    size_t k = 0;
-    for (int p = 0; p < first_.programs_size(); ++p)
-      for (int s = 0; s < first_.programs(p).steps_size(); ++s) {
-        const plan::Step &step = first_.programs(p).steps(s);
-        if (!step.has_collective())
-          continue;
-        for (size_t r = 0; r < count_; ++r) {
-          const uint32_t leader = groups_[r][step.collective().group()].ranks(0);
-          if (meetings_[r][k] != meetings_[leader][k])
-            return Status::error(stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
-                                 known_[meetings_[leader][k]]->differenceTo(*known_[meetings_[r][k]]) + " between " +
-                                 rankText(leader) + " and " + rankText(r));
+    for (size_t stage = 0; stage < firsts_.size(); ++stage) {
+      const plan::Plan &first = firsts_[stage];
+      size_t k = 0;
+      for (int p = 0; p < first.programs_size(); ++p)
+        for (int s = 0; s < first.programs(p).steps_size(); ++s) {
+          const plan::Step &step = first.programs(p).steps(s);
+          if (!step.has_collective())
+            continue;
+          for (size_t r = stage * stages_.ranks; r < (stage + 1) * stages_.ranks; ++r) {
+            const uint32_t leader = groups_[r][step.collective().group()].ranks(0);
+            if (meetings_[r][k] != meetings_[leader][k])
+              return Status::error(stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
+                                   known_[meetings_[leader][k]]->differenceTo(*known_[meetings_[r][k]]) + " between " +
+                                   rankText(leader) + " and " + rankText(r));
+          }
+          ++k;
         }
-        ++k;
-      }
-    return Status();
-  }
-
-  std::string bindingText(int index) const {
-    const plan::Binding &binding = first_.bindings(index);
-    return "binding " + std::to_string(index) + " (" + roleName(binding.role()) + " " + quoted(binding.name()) + ")";
-  }
-
-  Status addBindings(const plan::Plan &plan, size_t rank) {
-    if (plan.bindings_size() != first_.bindings_size())
-      return Status::error("rank 0 and " + rankText(rank) + " have different numbers of bindings");
-    blocks_.resize(size_t(first_.bindings_size()));
-    for (int i = 0; i < first_.bindings_size(); ++i) {
-      const plan::Binding &a = first_.bindings(i), &b = plan.bindings(i);
-      if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() || a.program() != b.program() ||
-          a.fill() != b.fill() || a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
-          a.initial().value() != b.initial().value() || a.initial().seed() != b.initial().seed() ||
-          !std::ranges::equal(a.global_shape(), b.global_shape()) ||
-          first_.buffers(int(a.buffer())).dtype() != plan.buffers(int(b.buffer())).dtype())
-        return Status::error(bindingText(i) + " is not the same on rank 0 and " + rankText(rank));
-      Block block = blockOf(plan, b);
-      if (isEmpty(block.shape))
-        continue; // the rank holds only padding
-      const bool fresh = blocks_[size_t(i)].insert(block).second;
-      if (b.primary() != fresh)
-        return Status::error(bindingText(i) + ": " + rankText(rank) +
-                             (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
-                             shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
     }
     return Status();
   }
 
+  /// A tensor that some rank binds.
+  struct Tensor {
+    size_t rank = 0; // the first that binds it
+    int binding = 0; // of that rank
+    uint32_t stages = 0;
+    std::set<Block> blocks; // those that some rank holds
+  };
+
+  const plan::Binding &bindingOf(const Tensor &tensor) const {
+    return firsts_[stages_.of(uint32_t(tensor.rank))].bindings(tensor.binding);
+  }
+  std::string tensorText(const Tensor &tensor) const {
+    const plan::Binding &binding = bindingOf(tensor);
+    return "binding " + std::to_string(tensor.binding) + " (" + roleName(binding.role()) + " " +
+           quoted(binding.name()) + ")";
+  }
+
+  /// The ranks of a stage have the same bindings in the same order. Stages share what has the same role, program and
+  /// name.
+  Status addBindings(const plan::Plan &plan, size_t rank) {
+    const plan::Plan &first = firsts_.back();
+    if (plan.bindings_size() != first.bindings_size())
+      return Status::error(rankText(firstOfStage(rank)) + " and " + rankText(rank) +
+                           " have different numbers of bindings");
+    const bool fresh = rank == firstOfStage(rank);
+    if (fresh)
+      bound_.clear();
+    for (int i = 0; i < plan.bindings_size(); ++i) {
+      const plan::Binding &binding = plan.bindings(i);
+      if (fresh) {
+        auto [it, unknown] =
+            numberOfTensor_.try_emplace({binding.role(), binding.program(), binding.name()}, tensors_.size());
+        if (unknown)
+          tensors_.push_back({rank, i, 0, {}});
+        bound_.push_back(it->second);
+        ++tensors_[it->second].stages;
+      }
+      Tensor &tensor = tensors_[bound_[size_t(i)]];
+      const plan::Plan &known = firsts_[stages_.of(uint32_t(tensor.rank))];
+      if (!sameTensor(first, first.bindings(i), plan, binding) || !sameTensor(known, bindingOf(tensor), plan, binding))
+        return Status::error(tensorText(tensor) + " is not the same on " + rankText(tensor.rank) + " and " +
+                             rankText(rank));
+      Block block = blockOf(plan, binding);
+      if (isEmpty(block.shape))
+        continue; // the rank holds only padding
+      const bool primary = tensor.blocks.insert(block).second;
+      if (binding.primary() != primary)
+        return Status::error(tensorText(tensor) + ": " + rankText(rank) +
+                             (primary ? " is the first to hold the box at " : " holds a replica of the box at ") +
+                             shapeText(block.offset) + " but is " + (primary ? "not " : "") + "marked primary");
+    }
+    return Status();
+  }
+
+  Status checkTensors() const {
+    std::map<std::pair<int, std::string>, std::set<uint32_t>> ordinals;
+    for (const Tensor &tensor : tensors_) {
+      const plan::Binding &binding = bindingOf(tensor);
+      TESSERA_RETURN_IF_ERROR(
+          checkTiling(std::vector<Block>(tensor.blocks.begin(), tensor.blocks.end()), toVector(binding.global_shape()))
+              .context(tensorText(tensor)));
+      if (onAllStages(binding.role()) && tensor.stages != stages_.count)
+        return Status::error(tensorText(tensor) + " is bound by " + std::to_string(tensor.stages) + " of " +
+                             std::to_string(stages_.count) + " stages; all of them must have it");
+      if (binding.role() != plan::INPUT && binding.role() != plan::OUTPUT)
+        continue;
+      if (!ordinals[{binding.role(), binding.program()}].insert(binding.ordinal()).second)
+        return Status::error(tensorText(tensor) + ": ordinal " + std::to_string(binding.ordinal()) + " is taken twice");
+    }
+    for (const auto &[of, taken] : ordinals)
+      if (*taken.rbegin() + 1 != taken.size())
+        return Status::error("the ordinals of the " + roleName(static_cast<plan::Role>(of.first)) + "s of program " +
+                             quoted(of.second) + " are not 0 to " + std::to_string(taken.size() - 1) +
+                             " over all stages");
+    return Status();
+  }
+
   size_t count_ = 0;
-  plan::Plan first_;
+  Stages stages_;
+  std::vector<plan::Plan> firsts_;               // by stage: the plan of its first rank
   std::vector<std::vector<plan::Group>> groups_; // by rank
   std::map<Meeting, uint32_t> numbers_;
   std::vector<const Meeting *> known_;          // by number
   std::vector<std::vector<uint32_t>> meetings_; // by rank: the collectives in order
-  std::vector<std::set<Block>> blocks_;         // by binding: those that some rank holds
+  std::vector<Tensor> tensors_;
+  std::map<std::tuple<int, std::string, std::string>, size_t> numberOfTensor_; // by role, program, name
+  std::vector<size_t> bound_; // by binding of the stage that is being added: the number of its tensor
   ExchangeMatcher exchanges_;
+  StageMessages messages_;
 };
 
 bool sameOperands(const plan::Step &a, const plan::Step &b) {
-  return a.kind_case() == b.kind_case() && a.collective().input() == b.collective().input() &&
+  return a.kind_case() == b.kind_case() && a.send().input() == b.send().input() &&
+         a.receive().output() == b.receive().output() && a.collective().input() == b.collective().input() &&
          a.collective().output() == b.collective().output() &&
          std::ranges::equal(a.kernel().inputs(), b.kernel().inputs()) &&
          std::ranges::equal(a.kernel().outputs(), b.kernel().outputs());
@@ -270,20 +357,34 @@ bool sameFlow(const plan::Binding &a, const plan::Binding &b) {
 } // namespace
 
 struct PlansChecker::State {
+  /// What was found good of a stage's first plan.
+  struct Known {
+    std::string bytes;
+    PlanParts parts; // views of `bytes`
+    std::vector<BufferRange> ranges;
+  };
   Together together;
-  std::string bytes; // rank 0's plan as bytes
-  PlanParts parts;
-  std::vector<BufferRange> ranges;
+  std::vector<std::unique_ptr<Known>> known; // by stage
 
-  /// What the plan shares with rank 0's. A part counts as shared only if everything that its check
+  bool isFirst() const { return together.count() % together.stages().ranks == 0; }
+
+  /// What the plan shares with the first of its stage. A part counts as shared only if everything that its check
   /// reads is equal.
   Likeness likenessOf(const plan::Plan &plan, std::string_view written) const {
-    const plan::Plan &first = together.first();
+    Likeness like;
+    if (isFirst() || known.empty())
+      return like;
+    const plan::Plan &first = together.first(known.size() - 1);
+    const auto &[bytes, parts, ranges] = *known.back();
     std::optional<PlanParts> mine = partsOf(written);
     auto asManyMembers = [](const plan::Group &a, const plan::Group &b) { return a.ranks_size() == b.ranks_size(); };
-    Likeness like;
+    auto samePlaces = [](const plan::Frame &a, const plan::Frame &b) {
+      return a.offset() == b.offset() && a.bytes() == b.bytes() && a.slots() == b.slots();
+    };
     if (ranges.empty() || !mine || plan.arena_bytes() != first.arena_bytes() || mine->buffers != parts.buffers ||
-        mine->steps.size() != parts.steps.size() || !std::ranges::equal(plan.groups(), first.groups(), asManyMembers))
+        mine->steps.size() != parts.steps.size() || plan.rank() != together.count() ||
+        !std::ranges::equal(plan.groups(), first.groups(), asManyMembers) ||
+        !std::ranges::equal(plan.frames(), first.frames(), samePlaces))
       return like;
     like.ranges = &ranges;
     like.flow = std::ranges::equal(plan.bindings(), first.bindings(), sameFlow);
@@ -308,12 +409,14 @@ Status PlansChecker::add(const plan::Plan &plan, std::string_view bytes) {
   std::vector<BufferRange> ranges;
   const Likeness like = state_->likenessOf(plan, bytes);
   TESSERA_RETURN_IF_ERROR(checkPlan(plan, like, ranges));
-  if (state_->bytes.empty()) {
-    state_->bytes = bytes;
-    if (std::optional<PlanParts> parts = partsOf(state_->bytes)) {
-      state_->parts = std::move(*parts);
-      state_->ranges = std::move(ranges);
+  if (state_->isFirst()) {
+    auto known = std::make_unique<State::Known>();
+    known->bytes = bytes;
+    if (std::optional<PlanParts> parts = partsOf(known->bytes)) {
+      known->parts = std::move(*parts);
+      known->ranges = std::move(ranges);
     }
+    state_->known.push_back(std::move(known));
   }
   return state_->together.add(plan, like);
 }

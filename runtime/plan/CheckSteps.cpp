@@ -1,6 +1,7 @@
 // checkStep: the operands of kernels and collectives.
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/CheckExchange.h"
+#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/Scalar.h"
 
@@ -169,6 +170,20 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
   return Status();
 }
 
+/// The other end of a send or a receive.
+Status checkPeer(const plan::Plan &plan, uint32_t peer, uint32_t channel, const std::string &verb) {
+  const Stages stages = stagesOf(plan);
+  if (peer >= stages.count * stages.ranks)
+    return Status::error(verb + "rank " + std::to_string(peer) + ", which the mesh of " +
+                         std::to_string(stages.count * stages.ranks) + " ranks does not have");
+  if (stages.of(peer) == stages.of(plan.rank()))
+    return Status::error(verb + "rank " + std::to_string(peer) + ", which is in the same stage");
+  if (channel >= kMaxChannels)
+    return Status::error(verb + "rank " + std::to_string(peer) + " on channel " + std::to_string(channel) +
+                         "; there are " + std::to_string(kMaxChannels));
+  return Status();
+}
+
 } // namespace
 
 Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step) {
@@ -176,6 +191,14 @@ Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
     return checkKernel(plan, ranges, step.kernel());
   if (step.has_collective())
     return checkCollective(plan, ranges, step.collective());
+  if (step.has_send()) {
+    TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, step.send().input(), false));
+    return checkPeer(plan, step.send().peer(), step.send().channel(), "sends to ");
+  }
+  if (step.has_receive()) {
+    TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, step.receive().output(), true));
+    return checkPeer(plan, step.receive().peer(), step.receive().channel(), "receives from ");
+  }
   return Status::error("does nothing");
 }
 

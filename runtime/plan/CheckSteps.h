@@ -1,7 +1,7 @@
 //===- CheckSteps.h - parts of checkPlan ------------------------------------------------------===//
 //
-// Internal to the checker. Each part relies on the ones before it: buffers, then bindings, then the
-// operands of every step, then sections and messages, then the simulation.
+// Internal to the checker. Each part relies on the ones before it: frames and buffers, then bindings, then
+// the operands of every step, then sections and messages, then the simulation.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_PLAN_CHECKSTEPS_H
@@ -41,11 +41,15 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
 /// "buffer 3 'x'".
 std::string bufferText(const plan::Plan &plan, uint32_t buffer);
 
+/// Checks that frames lie in the arena and apart from each other.
+Status checkFrames(const plan::Plan &plan);
+/// Checks that buffers of frames lie in the first places, and that none of them is persistent or bound.
+Status checkFramedBuffers(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 /// Sizes, offsets, alignment, aliases, persistence and constants; fills `ranges`.
 Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges);
 /// Checks roles, blocks and names of the bindings.
 Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
-/// Checks the operands of one step's kernel or collective. The message does not name the step.
+/// Checks the operands of one step's kernel, collective, send or receive. The message does not name the step.
 Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step);
 /// Checks the body of a kernel "fused".
 Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel);

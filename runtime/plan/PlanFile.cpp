@@ -97,6 +97,8 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
 
 uint32_t neededVersion(const plan::Plan &plan) {
   uint32_t needed = plan.leaves() > 0 ? 3 : kOldestPlanVersion;
+  if (plan.frames_size() > 0 || plan.stages() > 1) // a reader of version 3 would compare stages with each other
+    needed = 4;
   for (const plan::Program &program : plan.programs()) {
     if (program.calls_size() > 0) // a reader of version 1 would run every section once, whatever the calls say
       needed = std::max(needed, 2u);
@@ -105,6 +107,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 2u);
       if (step.collective().tree()) // a reader of version 2 would add in the order of the members
         needed = std::max(needed, 3u);
+      if (step.has_send() || step.has_receive())
+        needed = std::max(needed, 4u);
     }
   }
   return needed;

@@ -8,6 +8,7 @@
 #include "runtime/plan/TimeOrder.h"
 #include "test/fuzz/Fuzz.h"
 #include "test/unit/plan/LoopPlan.h"
+#include "test/unit/plan/StagePlan.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <google/protobuf/reflection.h>
@@ -162,8 +163,12 @@ plan::Plan collectives() {
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {rt::serialize(rt::trainingPlan(0, 1)), rt::serialize(rt::trainingPlan(1, 2)), rt::serialize(collectives()),
-          rt::serialize(rt::LoopPlan::make(0, 1, 3, true)), rt::serialize(rt::LoopPlan::make(1, 2, 2, true))};
+  return {rt::serialize(rt::trainingPlan(0, 1)),
+          rt::serialize(rt::trainingPlan(1, 2)),
+          rt::serialize(collectives()),
+          rt::serialize(rt::LoopPlan::make(0, 1, 3, true)),
+          rt::serialize(rt::LoopPlan::make(1, 2, 2, true)),
+          rt::serialize(rt::StagePlan().plans()[0])};
 }
 
 void mutate(std::string &input, Random &random) {
@@ -181,6 +186,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   rt::Result<plan::Plan> plan = rt::parsePlan(std::string_view(reinterpret_cast<const char *>(data), size), "input");
   if (!plan || !rt::checkPlan(*plan))
     return 0;
+  if (static const plan::Plan second = rt::StagePlan().plans()[1]; plan->stages() == 2) {
+    (void)rt::checkPlans({*plan, second}).ok(); // a stage is not run alone
+    return 0;
+  }
   if (!rt::checkPlans({*plan}) || !small(*plan))
     return 0;
   rt::Result<std::unique_ptr<rt::Backend>> backend = rt::createBackend("reference");

@@ -39,7 +39,7 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(4); }, "format version 4"},
+    {"version", [](auto &p) { p.set_version(5); }, "format version 5"},
     {"version of trees", [](auto &p) { coll(p, GRADIENT_SUM).set_tree(true); }, "uses what version 3 has brought"},
     {"a tree without sums",
      [](auto &p) {
