@@ -15,6 +15,9 @@
 //   exchange       MPI_Alltoallw          grouped ncclSend / ncclRecv
 //   barrier        MPI_Barrier            -
 //
+// Ranks of different stages of a pipeline talk by World::send and World::receive. Each pair of ranks has channels, whose
+// messages keep their order; channels do not wait for each other.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_COMMUNICATOR_H
 #define TESSERA_RUNTIME_COMM_COMMUNICATOR_H
@@ -86,7 +89,15 @@ public:
   /// All ranks of the world call this with their plan's groups, in the same order. `ranks` are world ranks, this rank
   /// among them.
   virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) = 0;
-  /// Called when this rank failed or leaves early. Wakes every rank that waits in a collective; the collective returns
+  /// All ranks call this before the first send or receive. NCCL has neither.
+  virtual Status openChannels() { return Status::error("this transport has no messages between two ranks"); }
+  /// Sends a message of any size to another rank. Returns when `data` may be overwritten, and never waits for the
+  /// receiver: what it has not taken yet is kept.
+  virtual Status send(int peer, uint32_t channel, const void *data, size_t bytes) { return openChannels(); }
+  /// Waits for the next message from `peer` on this channel. An error if it has another size, or a rank aborts or the
+  /// peer leaves. Called by one thread at a time, as is send().
+  virtual Status receive(int peer, uint32_t channel, void *data, size_t bytes) { return openChannels(); }
+  /// Called when this rank failed or leaves early. Wakes every rank that waits in a collective or for a message; the call returns
   /// an error that names this rank and `reason`. Safe from any thread and signal-safe enough to be called from a
   /// handler's helper thread.
   virtual void abort(const std::string &reason) = 0;

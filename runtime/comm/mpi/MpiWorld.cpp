@@ -2,6 +2,7 @@
 
 #include "runtime/comm/Groups.h"
 #include "runtime/comm/MessageCommunicator.h"
+#include "runtime/comm/mpi/MpiChannels.h"
 #include "runtime/comm/mpi/MpiMessages.h"
 #include "runtime/comm/mpi/MpiWatch.h"
 #include "runtime/support/Printable.h"
@@ -19,6 +20,7 @@ public:
       watch_.emplace(rank, size, peerTimeout);
   }
   ~MpiWorld() override {
+    channels_.reset();
     watch_.reset();
     MPI_Finalize();
   }
@@ -50,6 +52,14 @@ public:
     return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
   }
 
+  Status openChannels() override { return channels_->open(); }
+  Status send(int peer, uint32_t channel, const void *data, size_t bytes) override {
+    return channels_->send(peer, channel, data, bytes);
+  }
+  Status receive(int peer, uint32_t channel, void *data, size_t bytes) override {
+    return channels_->receive(peer, channel, data, bytes);
+  }
+
   void abort(const std::string &reason) override {
     printError("tessera: rank " + std::to_string(rank_) + " aborted: " + reason);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -58,6 +68,7 @@ public:
 private:
   const int rank_, size_;
   std::optional<MpiWatch> watch_;
+  std::optional<MpiChannels> channels_ = std::make_optional<MpiChannels>();
 };
 
 } // namespace

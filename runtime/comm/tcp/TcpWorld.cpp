@@ -3,6 +3,7 @@
 #include "runtime/comm/Groups.h"
 #include "runtime/comm/MessageCommunicator.h"
 #include "runtime/comm/tcp/Rendezvous.h"
+#include "runtime/comm/tcp/TcpChannels.h"
 #include "runtime/comm/tcp/TcpMessages.h"
 
 #include <algorithm>
@@ -60,6 +61,22 @@ public:
         createTcpGroup(watch_, std::move(peers), std::move(*sockets), int(me)), ranks));
   }
 
+  Status openChannels() override {
+    if (channels_)
+      return Status();
+    Result<std::vector<Socket>> sockets = connect(nextGroup_++, meeting_.peers, [&] { return watch_->reason(); });
+    if (!sockets)
+      return sockets.status();
+    channels_ = std::make_unique<TcpChannels>(watch_, std::move(*sockets), rank());
+    return Status();
+  }
+  Status send(int peer, uint32_t channel, const void *data, size_t bytes) override {
+    return channels_->send(peer, channel, data, bytes);
+  }
+  Status receive(int peer, uint32_t channel, void *data, size_t bytes) override {
+    return channels_->receive(peer, channel, data, bytes);
+  }
+
   void abort(const std::string &reason) override { watch_->abort(reason); }
   std::string aborted() override { return watch_->reason(); }
 
@@ -76,6 +93,7 @@ private:
   const double timeout_;
   std::shared_ptr<Watch> watch_; // communicators may outlive the world
   std::unique_ptr<MessageGroup> everyone_;
+  std::unique_ptr<TcpChannels> channels_; // null: not opened
   uint32_t nextGroup_ = kFirstGroup;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/comm/threads/ThreadWorld.h"
 
 #include "runtime/comm/Groups.h"
+#include "runtime/comm/Mailbox.h"
 #include "runtime/comm/threads/ThreadGroup.h"
 
 #include <algorithm>
@@ -12,11 +13,13 @@ namespace {
 
 /// The state that all ranks of a world share.
 struct SharedWorld {
-  explicit SharedWorld(int n) : ranks(n), barrier(n, spinsFor(n)), lists(n) {}
+  explicit SharedWorld(int n) : ranks(n), barrier(n, spinsFor(n)), lists(n), boxes(n) {}
 
   const int ranks;
   ThreadBarrier barrier;               // of the group() calls
   std::vector<std::vector<int>> lists; // [rank]: what it named in the current group() call
+
+  std::vector<Mailbox> boxes; // [rank]: what it has not received yet
 
   std::mutex mutex; // guards the members below
   std::string reason;
@@ -28,12 +31,15 @@ struct SharedWorld {
     return reason;
   }
 
-  /// Stops all groups; if `onlyWith` is a rank, only the groups that contain it.
+  /// Stops all groups and wakes all receivers; if `onlyWith` is a rank, which has left, only the groups that contain it
+  /// and who waits for it.
   void abort(const std::string &why, int onlyWith) {
     std::lock_guard lock(mutex);
     if (reason.empty())
       reason = why;
     barrier.abort();
+    for (Mailbox &box : boxes)
+      onlyWith < 0 ? box.fail(why) : box.close(onlyWith);
     std::erase_if(groups, [](const auto &group) { return group.expired(); });
     for (auto &weak : groups)
       if (std::shared_ptr<ThreadGroup> group = weak.lock())
@@ -50,6 +56,16 @@ public:
   int rank() const override { return rank_; }
   int size() const override { return shared_->ranks; }
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override;
+  Status openChannels() override { return Status(); }
+  Status send(int peer, uint32_t channel, const void *data, size_t bytes) override {
+    const auto *from = static_cast<const std::byte *>(data);
+    shared_->boxes[size_t(peer)].put(rank_, channel, std::vector<std::byte>(from, from + bytes));
+    return Status();
+  }
+  Status receive(int peer, uint32_t channel, void *data, size_t bytes) override {
+    return shared_->boxes[size_t(rank_)].take(peer, channel, data, bytes,
+                                              [&] { return "rank " + std::to_string(peer) + " has left"; });
+  }
   void abort(const std::string &reason) override {
     shared_->abort("rank " + std::to_string(rank_) + " aborted: " + reason, -1);
   }

@@ -126,14 +126,20 @@ void abortWakesAll(World &world, Check &check) {
   const std::string last = "rank " + std::to_string(world.size() - 1);
   std::vector<float> in(50000, 1), out(50000);
   check.ok(all->allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), "before");
+  check.ok(world.openChannels(), "channels");
   if (world.rank() == world.size() - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50)); // the others are asleep by then
     world.abort("disk full");
   }
+  if (world.size() > 2 && world.rank() == 0) // waits for a message of a rank that is there
+    check.fails(world.receive(1, 5, out.data(), 4), {last, "disk full"}, "waiting for a message");
   Communicator &waiting = world.rank() % 2 ? *all : *second;
   check.fails(waiting.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), {last, "disk full"},
               "waiting");
   check.fails(all->barrier(), {last, "disk full"}, "later call");
+  if (world.size() > 1)
+    check.fails(world.receive((world.rank() + 1) % world.size(), 5, out.data(), 4), {last, "disk full"},
+                "later message");
   check.fails(world.group({world.rank()}).status(), {last, "disk full"}, "later group");
 }
 

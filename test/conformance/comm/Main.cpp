@@ -24,7 +24,7 @@ namespace {
 
 std::vector<Case> allCases() {
   std::vector<Case> cases;
-  for (auto *list : {collectiveCases, exchangeCases, failureCases})
+  for (auto *list : {collectiveCases, exchangeCases, messageCases, failureCases})
     for (const Case &c : list())
       cases.push_back(c);
   return cases;

@@ -53,6 +53,7 @@ struct Case {
 std::vector<Case> collectiveCases();
 std::vector<Case> exchangeCases();
 std::vector<Case> failureCases();
+std::vector<Case> messageCases();
 /// Cases in which `rank` aborts while the others wait. They come last, since the world does not work afterwards.
 std::vector<Case> abortCases();
 
