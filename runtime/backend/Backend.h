@@ -78,8 +78,14 @@ public:
   virtual Status upload(uint32_t buffer, const void *host) = 0;
   virtual Status download(uint32_t buffer, void *host) = 0;
 
+  /// The same where calls with this index find the buffer (plan.proto, Frame). Backends that refuse plans with frames
+  /// have nothing to add.
+  virtual void *addressAt(uint32_t buffer, uint32_t index) { return address(buffer); }
+  virtual Status uploadAt(uint32_t buffer, uint32_t index, const void *host) { return upload(buffer, host); }
+  virtual Status downloadAt(uint32_t buffer, uint32_t index, void *host) { return download(buffer, host); }
+
   /// Enqueues the kernel of step `step` of program `program`, in a call of its section with this index. The executor
-  /// runs steps that are collectives. Errors name the step.
+  /// runs the other steps. Errors name the step.
   virtual Status launch(uint32_t program, uint32_t step, uint32_t index) = 0;
   Status launch(uint32_t program, uint32_t step) { return launch(program, step, 0); }
   /// Waits for everything that was enqueued.

@@ -1,10 +1,12 @@
 #include "runtime/backend/HostPlan.h"
 
 #include "runtime/backend/Parallel.h"
+#include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <sys/mman.h>
 
 namespace tessera::rt {
@@ -68,23 +70,49 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
+/// More micro-batches than anyone has under way at once.
+constexpr uint64_t kMostVariants = 4096;
+
+/// In how many combinations of places a kernel's operands lie, in calls with the indices [0, indices).
+uint64_t HostPlan::variantsOf(const plan::Kernel &kernel, uint64_t indices) const {
+  uint64_t places = 1;
+  for (const auto *buffers : {&kernel.inputs(), &kernel.outputs()})
+    for (uint32_t buffer : *buffers)
+      if (places < indices)
+        places = std::lcm(places, uint64_t(frames().slots(plan().buffers(int(buffer)).offset())));
+  return std::max<uint64_t>(1, std::min(places, indices));
+}
+
 Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
   size_t scratch = 0;
   for (const plan::Program &program : plan().programs()) {
-    auto &kernels = kernels_.emplace_back();
-    for (const plan::Step &step : program.steps()) {
-      kernels.emplace_back();
+    auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
+    const TimeOrder order(program);
+    std::vector<uint64_t> indices(order.sections().size(), 0);
+    for (const SectionCall &call : order.calls())
+      indices[call.section] = std::max(indices[call.section], uint64_t(call.index) + 1);
+    for (size_t s = 0; s < kernels.size(); ++s) {
+      const plan::Step &step = program.steps(int(s));
       if (!step.has_kernel())
         continue;
       const std::string where = "step '" + step.name() + "'";
-      KernelCall call;
-      TESSERA_RETURN_IF_ERROR(resolveCall(plan(), step, buffers(), options, call).context(where));
-      call.index = &index_;
-      BindResult bound = bind(call);
-      if (!bound)
-        return bound.status().context(where);
-      kernels.back() = std::move(*bound);
-      scratch = std::max(scratch, kernels.back()->scratchBytes());
+      KernelCall first;
+      TESSERA_RETURN_IF_ERROR(resolveCall(plan(), step, buffers(), options, first).context(where));
+      first.index = &index_;
+      const auto section = size_t(&order.sectionOf(uint32_t(s)) - order.sections().data());
+      const uint64_t variants = frames().empty() ? 1 : variantsOf(step.kernel(), indices[section]);
+      if (variants > kMostVariants)
+        return Status::error(where + ": its operands lie in " + std::to_string(variants) +
+                             " combinations of places, more than " + std::to_string(kMostVariants));
+      for (uint32_t v = 0; v < variants; ++v) {
+        KernelCall call = first;
+        moveCall(step.kernel(), plan(), frames(), v, call);
+        BindResult bound = bind(call);
+        if (!bound)
+          return bound.status().context(where);
+        scratch = std::max(scratch, (*bound)->scratchBytes());
+        kernels[s].push_back(std::move(*bound));
+      }
     }
   }
   Result<HostMemory> memory = HostMemory::allocate(scratch);
@@ -94,32 +122,32 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
   return Status();
 }
 
-Status HostPlan::upload(uint32_t buffer, const void *host) {
+Status HostPlan::uploadAt(uint32_t buffer, uint32_t index, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
-  convertLayout(v.data, v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
+  convertLayout(addressAt(buffer, index), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
   return Status();
 }
 
-Status HostPlan::download(uint32_t buffer, void *host) {
+Status HostPlan::downloadAt(uint32_t buffer, uint32_t index, void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
-  convertLayout(host, Layout(), v.data, v.layout, v.shape, bytesPerElement(v.dtype));
+  convertLayout(host, Layout(), addressAt(buffer, index), v.layout, v.shape, bytesPerElement(v.dtype));
   return Status();
 }
 
 Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   TESSERA_RETURN_IF_ERROR(checkStep(program, number));
-  BoundKernel *kernel = kernels_[program][number].get();
-  if (!kernel)
-    return Status(); // a collective
+  const Variants &kernels = kernels_[program][number];
+  if (kernels.empty())
+    return Status(); // the executor's
   index_ = index;
-  Status status = kernel->run(scratch_.data());
+  Status status = kernels[index % kernels.size()]->run(scratch_.data());
   return status.ok() ? status : status.context(stepText(program, number));
 }
 
 std::string HostPlan::implementation(uint32_t program, uint32_t number) const {
-  return kernels_[program][number]->describe();
+  return kernels_[program][number][0]->describe();
 }
 
 bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
@@ -131,11 +159,12 @@ bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<st
   };
   for (size_t s = kernels_[program].size(); s-- > 0;) {
     const plan::Step &last = step(program, uint32_t(s));
-    if (last.has_collective() && viewed(last.collective().output()) == viewed(buffer))
+    if ((last.has_collective() && viewed(last.collective().output()) == viewed(buffer)) ||
+        (last.has_receive() && viewed(last.receive().output()) == viewed(buffer)))
       return false;
     for (int o = 0; o < last.kernel().outputs_size(); ++o)
       if (viewed(last.kernel().outputs(o)) == viewed(buffer))
-        return kernels_[program][s]->watch(size_t(o), found);
+        return std::ranges::all_of(kernels_[program][s], [&](auto &kernel) { return kernel->watch(size_t(o), found); });
   }
   return false;
 }

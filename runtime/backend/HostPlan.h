@@ -45,8 +45,10 @@ public:
 
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size(); }
-  Status upload(uint32_t buffer, const void *host) override;
-  Status download(uint32_t buffer, void *host) override;
+  Status upload(uint32_t buffer, const void *host) override { return uploadAt(buffer, 0, host); }
+  Status download(uint32_t buffer, void *host) override { return downloadAt(buffer, 0, host); }
+  Status uploadAt(uint32_t buffer, uint32_t index, const void *host) override;
+  Status downloadAt(uint32_t buffer, uint32_t index, void *host) override;
   Status launch(uint32_t program, uint32_t step, uint32_t index) override;
   Status synchronize() override { return Status(); }
   Capabilities capabilities() override { return {.finite = this}; }
@@ -54,12 +56,15 @@ public:
 private:
   HostPlan(const plan::Plan &plan, std::string prefix);
   Status bind(const LoadOptions &options, const Binder &bind);
+  uint64_t variantsOf(const plan::Kernel &kernel, uint64_t indices) const;
   std::string implementation(uint32_t program, uint32_t step) const override;
   bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
 
   HostMemory arena_, scratch_;
-  uint32_t index_ = 0;                                             // of the running call; kernels may read it
-  std::vector<std::vector<std::unique_ptr<BoundKernel>>> kernels_; // null: a collective
+  uint32_t index_ = 0; // of the running call; kernels may read it
+  /// A step's kernel, bound to every combination of places in which it runs: to kernel index mod size. Empty: none.
+  using Variants = std::vector<std::unique_ptr<BoundKernel>>;
+  std::vector<std::vector<Variants>> kernels_; // by program, step
 };
 
 } // namespace tessera::rt

@@ -18,6 +18,8 @@ Status badBuffer(const plan::Plan &plan, int b, const std::string &what) {
 
 Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
                       std::vector<TensorView> &views) {
+  TESSERA_RETURN_IF_ERROR(checkFrames(plan));
+  const Frames frames(plan);
   for (int b = 0; b < plan.buffers_size(); ++b) {
     const plan::Buffer &buffer = plan.buffers(b);
     TensorView v;
@@ -42,6 +44,9 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
       return badBuffer(plan, b, "ends beyond the arena of " + std::to_string(plan.arena_bytes()) + " bytes");
     if (buffer.offset() % 64)
       return badBuffer(plan, b, "has an offset that is no multiple of 64");
+    if (const int f = frames.frameOf(buffer.offset());
+        f >= 0 && buffer.offset() + bytes > frames[f].offset + frames[f].bytes)
+      return badBuffer(plan, b, "does not lie in the first place of its frame");
     if (buffer.alias_of_plus_one()) {
       uint32_t of = buffer.alias_of_plus_one() - 1;
       if (of >= uint32_t(plan.buffers_size()) || plan.buffers(int(of)).offset() != buffer.offset() ||
@@ -80,6 +85,18 @@ Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::ve
       (output ? call.outputs : call.inputs).push_back(buffers[b]);
     }
   return checkKernel(call);
+}
+
+void moveCall(const plan::Kernel &kernel, const plan::Plan &plan, const Frames &frames, uint32_t index,
+              KernelCall &call) {
+  auto move = [&](uint32_t buffer, TensorView &view) {
+    const uint64_t shift = frames.shift(plan.buffers(int(buffer)).offset(), index);
+    view.data = view.as<std::byte>() + shift * (call.widen ? 2 : 1);
+  };
+  for (int i = 0; i < kernel.inputs_size(); ++i)
+    move(kernel.inputs(i), call.inputs[size_t(i)]);
+  for (int o = 0; o < kernel.outputs_size(); ++o)
+    move(kernel.outputs(o), call.outputs[size_t(o)]);
 }
 
 std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held) {
@@ -123,6 +140,13 @@ Status checkArena(const plan::Plan &plan) {
 
 void *ResolvedPlan::address(uint32_t buffer) { return buffer < buffers_.size() ? buffers_[buffer].data : nullptr; }
 
+void *ResolvedPlan::addressAt(uint32_t buffer, uint32_t index) {
+  if (buffer >= buffers_.size())
+    return nullptr;
+  return buffers_[buffer].as<std::byte>() +
+         frames_.shift(plan_.buffers(int(buffer)).offset(), index) * (widen_ ? 2 : 1);
+}
+
 Layout ResolvedPlan::layout(uint32_t buffer) const {
   return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
 }
@@ -136,7 +160,7 @@ std::string ResolvedPlan::describe(uint32_t program, uint32_t number) const {
     return "";
   const plan::Step &described = step(program, number);
   if (!described.has_kernel())
-    return prefix_ + ": collective";
+    return prefix_ + (described.has_send() ? ": send" : described.has_receive() ? ": receive" : ": collective");
   const std::string what = implementation(program, number);
   return prefix_ + ": " + described.kernel().name() + (what.empty() ? "" : " " + what);
 }

@@ -14,6 +14,7 @@
 #define TESSERA_RUNTIME_BACKEND_RESOLVEDPLAN_H
 
 #include "runtime/backend/Kernel.h"
+#include "runtime/plan/Frames.h"
 
 namespace tessera::rt {
 
@@ -27,6 +28,9 @@ Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::ve
 /// The calls of a plan before it is loaded, by program and step: shapes and types are set, addresses are not. For the
 /// checks before memory is allocated, and the choice of layouts. Collectives give an empty call.
 Result<std::vector<std::vector<KernelCall>>> resolveCalls(const plan::Plan &plan, const LoadOptions &options);
+/// The call of the same step where calls of its section with this index find its operands.
+void moveCall(const plan::Kernel &kernel, const plan::Plan &plan, const Frames &frames, uint32_t index,
+              KernelCall &call);
 /// A constant's contents in the element type in which it is held.
 std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
 
@@ -36,22 +40,25 @@ Status checkArena(const plan::Plan &plan);
 class ResolvedPlan : public LoadedPlan {
 public:
   void *address(uint32_t buffer) override;
+  void *addressAt(uint32_t buffer, uint32_t index) override;
   Layout layout(uint32_t buffer) const override;
   plan::DType dtype(uint32_t buffer) const override;
-  /// "PREFIX: KERNEL IMPLEMENTATION", "PREFIX: collective".
+  /// "PREFIX: KERNEL IMPLEMENTATION", "PREFIX: collective", "PREFIX: send".
   std::string describe(uint32_t program, uint32_t step) const override;
 
 protected:
   /// `prefix` opens every description. The plan outlives this.
-  ResolvedPlan(const plan::Plan &plan, std::string prefix) : plan_(plan), prefix_(std::move(prefix)) {}
+  ResolvedPlan(const plan::Plan &plan, std::string prefix) : plan_(plan), prefix_(std::move(prefix)), frames_(plan) {}
   Status placeBuffers(bool widen, const std::vector<Layout> &layouts, std::byte *arena) {
+    widen_ = widen;
     return resolveBuffers(plan_, widen, layouts, arena, buffers_);
   }
   /// Uploads the plan's constants.
   Status writeConstants();
 
   const plan::Plan &plan() const { return plan_; }
-  const std::vector<TensorView> &buffers() const { return buffers_; }
+  const std::vector<TensorView> &buffers() const { return buffers_; } // in the first places of their frames
+  const Frames &frames() const { return frames_; }
   const plan::Step &step(uint32_t program, uint32_t step) const;
   /// "step 'fc1.matmul'", for messages.
   std::string stepText(uint32_t program, uint32_t step) const;
@@ -64,7 +71,9 @@ protected:
 private:
   const plan::Plan &plan_;
   std::string prefix_;
+  const Frames frames_;
   std::vector<TensorView> buffers_;
+  bool widen_ = false;
 };
 
 } // namespace tessera::rt

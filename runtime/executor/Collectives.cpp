@@ -194,20 +194,20 @@ size_t CollectiveCall::scratchBytes() const {
   return bytes;
 }
 
-Status CollectiveCall::run() {
+Status CollectiveCall::run(uint32_t index) {
   if (joined_)
     return Status();
-  const void *in = staged_ ? stagedIn_.data() : loaded_.address(in_.buffer);
-  void *out = staged_ ? stagedOut_.data() : loaded_.address(out_.buffer);
+  const void *in = staged_ ? stagedIn_.data() : loaded_.addressAt(in_.buffer, index);
+  void *out = staged_ ? stagedOut_.data() : loaded_.addressAt(out_.buffer, index);
   if (!group_.enqueues())
     TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
   if (staged_)
-    TESSERA_RETURN_IF_ERROR(loaded_.download(in_.buffer, stagedIn_.data()));
+    TESSERA_RETURN_IF_ERROR(loaded_.downloadAt(in_.buffer, index, stagedIn_.data()));
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   TESSERA_RETURN_IF_ERROR(communicate(in, out));
   seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  return staged_ ? loaded_.upload(out_.buffer, stagedOut_.data()) : Status();
+  return staged_ ? loaded_.uploadAt(out_.buffer, index, stagedOut_.data()) : Status();
 }
 
 Status CollectiveCall::communicate(const void *in, void *out) {

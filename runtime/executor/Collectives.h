@@ -35,7 +35,8 @@ public:
   /// are sent together; memory decides in the same way on all ranks whose layouts have the same signatures.
   bool join(const std::vector<CollectiveCall *> &others);
 
-  Status run();
+  /// `index`: of the call of the step's section.
+  Status run(uint32_t index = 0);
   /// How long all runs took among the ranks: moving data and waiting for other ranks, but not waiting for this rank's
   /// own kernels.
   double seconds() const { return seconds_; }

@@ -58,6 +58,15 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
   if (deviceWorld)
     TESSERA_RETURN_IF_ERROR(makeGroups(*deviceWorld, executor->deviceGroups_));
   TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
+  if (plan.stages() > 1)
+    TESSERA_RETURN_IF_ERROR(world.openChannels());
+  for (const plan::Program &program : plan.programs()) {
+    auto &calls = executor->peerCalls_.emplace_back();
+    for (const plan::Step &step : program.steps())
+      calls.push_back(step.has_send() || step.has_receive()
+                          ? std::make_unique<PeerCall>(step, plan, *executor->loaded_, world)
+                          : nullptr);
+  }
   return executor;
 }
 
@@ -149,9 +158,11 @@ void Executor::joinMessages(const plan::Program &program, std::vector<std::uniqu
   }
 }
 
-double Executor::collectiveSeconds(int program) const {
+double Executor::amongRanks(int program) const {
   double seconds = 0;
   for (const std::unique_ptr<CollectiveCall> &call : collectives_[size_t(program)])
+    seconds += call ? call->seconds() : 0;
+  for (const std::unique_ptr<PeerCall> &call : peerCalls_[size_t(program)])
     seconds += call ? call->seconds() : 0;
   return seconds;
 }
@@ -236,7 +247,12 @@ std::string Executor::whereabouts() const {
   const std::string call = order(number).callText(at);
   return text + "program " + quoted(program.name()) + ", " + (call.empty() ? "" : call + ", ") +
          std::to_string(at.step + 1) + " of " + std::to_string(program.steps_size()) + ": " +
-         (step.has_collective() ? "collective " : "kernel ") + quoted(step.name());
+         (step.has_collective() ? "collective "
+          : step.has_send()     ? "send "
+          : step.has_receive()  ? "receive "
+                                : "kernel ") +
+         quoted(step.name()) + (step.has_send() ? " to rank " + std::to_string(step.send().peer()) : "") +
+         (step.has_receive() ? " from rank " + std::to_string(step.receive().peer()) : "");
 }
 
 void Executor::enterStep(int program, StepInTime at) {
@@ -247,8 +263,9 @@ void Executor::enterStep(int program, StepInTime at) {
 
 Status Executor::runStep(int program, StepInTime at) {
   enterStep(program, at);
-  const bool collective = collectives_[size_t(program)][at.step] != nullptr;
-  Status status = collective ? runCollective(program, at) : loaded_->launch(uint32_t(program), at.step, at.index);
+  Status status = collective(program, int(at.step)) ? runCollective(program, at)
+                  : peerCall(program, int(at.step)) ? runPeer(program, at)
+                                                    : loaded_->launch(uint32_t(program), at.step, at.index);
   if (status.ok()) // building the message costs more than a small step
     return status;
   return status.context("program " + quoted(plan_.programs(program).name()));
@@ -256,9 +273,17 @@ Status Executor::runStep(int program, StepInTime at) {
 
 Status Executor::runCollective(int program, StepInTime at) {
   enterStep(program, at); // runs of whole programs do not pass through runStep
-  Status status = collectives_[size_t(program)][at.step]->run();
+  Status status = collectives_[size_t(program)][at.step]->run(at.index);
   return status.ok() ? status
                      : status.context("collective " + quoted(plan_.programs(program).steps(int(at.step)).name()));
+}
+
+Status Executor::runPeer(int program, StepInTime at) {
+  Status status = peerCalls_[size_t(program)][at.step]->run(at.index);
+  if (status.ok())
+    return status;
+  const plan::Step &step = plan_.programs(program).steps(int(at.step));
+  return status.context((step.has_send() ? "send " : "receive ") + quoted(step.name()));
 }
 
 Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
@@ -271,7 +296,7 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
       TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&all, &all, 1, plan::I64, plan::MIN));
       return all != 0;
     };
-  const double before = collectiveSeconds(program);
+  const double before = amongRanks(program);
   const Clock::time_point begin = Clock::now();
   Status status = can_.programs->runProgram(uint32_t(program), collectives);
   if (status.ok() && meanwhile)
@@ -282,7 +307,7 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   ++times_[size_t(program)].runs;
   if (!status)
     return status.context("program " + quoted(plan_.programs(program).name()));
-  waited_ = collectiveSeconds(program) - before;
+  waited_ = amongRanks(program) - before;
   if (collectives.onHost)
     return status;
   const double seconds = secondsSince(begin);
@@ -305,7 +330,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   StepTimes &times = times_[size_t(program)];
-  const double before = collectiveSeconds(program);
+  const double before = amongRanks(program);
   double inCollectives = 0;
   int64_t place = -1;
   Clock::time_point last = Clock::now();
@@ -319,7 +344,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     last = Clock::now();
     const double seconds = std::chrono::duration<double>(last - begin).count();
     times.seconds[at.step] += seconds;
-    inCollectives += collective(program, int(at.step)) ? seconds : 0;
+    inCollectives += communicates(program, int(at.step)) ? seconds : 0;
     if (!observer_)
       continue;
     TESSERA_RETURN_IF_ERROR(observer_({program, int(at.step), at.index, place, begin, last}));
@@ -328,7 +353,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   ++times.runs;
   // After every step of a watched run the device has finished, so all time in collectives is among the ranks. On the
   // host, waiting for this rank's own kernels does not count.
-  waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
+  waited_ = deviceGroups_.empty() ? amongRanks(program) - before : inCollectives;
   if (can_.finite)
     TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));
   return loaded_->synchronize();

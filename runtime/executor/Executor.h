@@ -1,8 +1,8 @@
 //===- Executor.h - runs one rank's plan ------------------------------------------------------===//
 //
 // Loads a checked plan on a backend, fills its parameters and states, and runs its programs:
-// kernels by the backend, collectives by the communicators of the plan's groups. One per rank; one
-// thread drives it.
+// kernels by the backend, collectives by the communicators of the plan's groups, sends and receives by
+// the world. One per rank; one thread drives it.
 //
 //   Result<std::unique_ptr<Executor>> executor = Executor::create(plan, *backend, *world, {});
 //   TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(weights));
@@ -22,6 +22,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
 #include "runtime/executor/DeviceWaits.h"
+#include "runtime/executor/PeerCall.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/tensor/Safetensors.h"
 
@@ -103,7 +104,7 @@ public:
     if (can_.timers)
       can_.timers->measureWaits(uint32_t(program));
   }
-  /// How long the last run() was in collectives, in seconds, most of it waiting for other ranks. On a device it is how
+  /// How long the last run() was in collectives, sends and receives, in seconds, most of it waiting for other ranks. On a device it is how
   /// long its kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
 
@@ -114,7 +115,11 @@ public:
   /// the observer that was set before.
   using Observer = std::function<Status(const StepDone &)>;
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
-  /// The call behind a step that is a collective; null if the step is a kernel.
+  /// The call behind a step that is a send or a receive; null for other steps.
+  const PeerCall *peerCall(int program, int step) const { return peerCalls_[size_t(program)][size_t(step)].get(); }
+  /// Whether other ranks have a part in a step.
+  bool communicates(int program, int step) const { return collective(program, step) || peerCall(program, step); }
+  /// The call behind a step that is a collective; null for other steps.
   const CollectiveCall *collective(int program, int step) const {
     return collectives_[size_t(program)][size_t(step)].get();
   }
@@ -133,8 +138,9 @@ private:
   void enterStep(int program, StepInTime at);
   Status runStep(int program, StepInTime at);
   Status runCollective(int program, StepInTime at);
+  Status runPeer(int program, StepInTime at);
   Status runWhole(int program, const std::function<void()> &meanwhile);
-  double collectiveSeconds(int program) const; // so far
+  double amongRanks(int program) const; // seconds so far
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;
@@ -145,6 +151,7 @@ private:
   std::vector<std::unique_ptr<Communicator>> deviceGroups_; // empty: collectives run on the host
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
+  std::vector<std::vector<std::unique_ptr<PeerCall>>> peerCalls_;         // by program, step
   std::vector<StepTimes> times_;
   std::vector<DeviceWaits> waits_; // by program
   std::optional<double> waited_;

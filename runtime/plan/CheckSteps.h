@@ -41,8 +41,6 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
 /// "buffer 3 'x'".
 std::string bufferText(const plan::Plan &plan, uint32_t buffer);
 
-/// Checks that frames lie in the arena and apart from each other.
-Status checkFrames(const plan::Plan &plan);
 /// Checks that buffers of frames lie in the first places, and that none of them is persistent or bound.
 Status checkFramedBuffers(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 /// Sizes, offsets, alignment, aliases, persistence and constants; fills `ranges`.

@@ -10,6 +10,7 @@
 #define TESSERA_RUNTIME_PLAN_FRAMES_H
 
 #include "runtime/plan/plan.pb.h"
+#include "runtime/support/Status.h"
 
 #include <cstdint>
 #include <vector>
@@ -21,7 +22,10 @@ struct PlacedFrame {
   uint32_t slots = 1;
 };
 
-/// The frames of a plan that passed checkFrames (CheckSteps.h). Keeps nothing of the plan.
+/// Checks that frames lie in the arena and apart from each other.
+Status checkFrames(const plan::Plan &plan);
+
+/// The frames of a plan that passed checkFrames. Keeps nothing of the plan.
 class Frames {
 public:
   explicit Frames(const plan::Plan &plan);

@@ -15,7 +15,7 @@ const char *textOf(const NonFinite &found) { return found.nan ? "a NaN" : "an in
 } // namespace
 
 Numerics::Numerics(Executor &executor, std::string program, int threads)
-    : executor_(executor), program_(std::move(program)), threads_(threads) {
+    : executor_(executor), program_(std::move(program)), threads_(threads), frames_(executor.plan()) {
   const Capabilities &can = executor.capabilities();
   std::vector<uint32_t> buffers;
   for (plan::Role role : {plan::PARAMETER, plan::STATE})
@@ -68,15 +68,15 @@ Status Numerics::restore() {
   return Status();
 }
 
-Result<NonFinite> Numerics::look(uint32_t buffer) {
+Result<NonFinite> Numerics::look(uint32_t buffer, uint32_t index) {
   const plan::DType type = executor_.loaded().dtype(buffer);
   const auto count = size_t(elementsOf(toVector(executor_.plan().buffers(int(buffer)).shape())).value_or(0));
   if (!isFloatType(type))
     return NonFinite();
-  const void *data = executor_.loaded().address(buffer);
+  const void *data = executor_.loaded().addressAt(buffer, index);
   if (!executor_.capabilities().onHost) {
     fetched_.resize(count * bytesPerElement(type));
-    TESSERA_RETURN_IF_ERROR(executor_.loaded().download(buffer, fetched_.data()));
+    TESSERA_RETURN_IF_ERROR(executor_.loaded().downloadAt(buffer, index, fetched_.data()));
     data = fetched_.data();
   }
   return nonFinite(data, type, count, threads_);
@@ -97,9 +97,9 @@ Result<bool> Numerics::bad(double loss) {
   return false;
 }
 
-NonFinite &Numerics::at(uint32_t buffer) {
+NonFinite &Numerics::at(uint32_t buffer, uint32_t index) {
   const uint32_t alias = executor_.plan().buffers(int(buffer)).alias_of_plus_one();
-  return seen_[alias ? alias - 1 : buffer];
+  return seen_[{alias ? alias - 1 : buffer, index % frames_.slots(executor_.plan().buffers(int(buffer)).offset())}];
 }
 
 void Numerics::found(int64_t place, std::string what) {
@@ -111,7 +111,7 @@ void Numerics::found(int64_t place, std::string what) {
 
 /// Looks at parameters and states (place 0) and at the batch (place 1) before the step.
 Status Numerics::lookAtInputs() {
-  seen_.assign(size_t(executor_.plan().buffers_size()), {});
+  seen_.clear();
   place_ = -1;
   what_.clear();
   for (int b = 0; b < executor_.plan().buffers_size(); ++b)
@@ -150,22 +150,30 @@ Status Numerics::lookAt(const StepDone &done) {
   if (step.has_collective()) {
     inputs = {step.collective().input()};
     outputs = {step.collective().output()};
+  } else if (step.has_send()) {
+    return Status();
+  } else if (step.has_receive()) { // what it brings was made elsewhere
+    Result<NonFinite> result = look(step.receive().output(), done.index);
+    if (!result)
+      return result.status();
+    at(step.receive().output(), done.index) = *result;
+    return Status();
   } else {
     inputs.assign(step.kernel().inputs().begin(), step.kernel().inputs().end());
     outputs.assign(step.kernel().outputs().begin(), step.kernel().outputs().end());
   }
   for (uint32_t input : inputs) // as noted earlier: the step may have overwritten the buffer
-    add(before, at(input));
+    add(before, at(input, done.index));
   std::vector<NonFinite> results;
   for (uint32_t output : outputs) {
-    Result<NonFinite> result = look(output);
+    Result<NonFinite> result = look(output, done.index);
     if (!result)
       return result.status();
     results.push_back(*result);
     add(after, *result);
   }
   for (size_t i = 0; i < outputs.size(); ++i)
-    at(outputs[i]) = results[i];
+    at(outputs[i], done.index) = results[i];
   // A number that is not finite and comes from another rank arrives by a collective, whose place is
   // later.
   if ((after.nan && !before.nan) || (after.infinity && !before.infinity && !before.nan))

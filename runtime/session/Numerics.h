@@ -24,6 +24,7 @@
 
 #include "runtime/backend/Finite.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/plan/Frames.h"
 
 namespace tessera::rt {
 
@@ -52,24 +53,26 @@ private:
   };
   size_t bytesOf(const Held &held) const;
   /// Looks at a buffer's contents; those of a device are fetched first.
-  Result<NonFinite> look(uint32_t buffer);
+  Result<NonFinite> look(uint32_t buffer, uint32_t index = 0);
   /// Notes where buffers first get a number that is not finite.
   Status lookAtInputs();
   Status lookAt(const StepDone &done);
   void found(int64_t place, std::string what);
-  NonFinite &at(uint32_t buffer);
+  NonFinite &at(uint32_t buffer, uint32_t index = 0);
 
   Executor &executor_;
   const std::string program_;
   const int threads_;
+  const Frames frames_;
   std::vector<Held> held_;
   std::unique_ptr<Snapshot> snapshot_; // null: the copies are in `held_`
   const std::shared_ptr<std::atomic<bool>> found_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<char> fetched_;
 
   // The members below belong to explain().
-  std::vector<NonFinite> seen_; // by buffer, of views at what they show
-  int64_t place_ = -1;          // in time; -1: nothing found
+  std::map<std::pair<uint32_t, uint32_t>, NonFinite>
+      seen_;           // by buffer, of views at what they show, and place in its frame
+  int64_t place_ = -1; // in time; -1: nothing found
   std::string what_;
 };
 

@@ -143,7 +143,7 @@ void Trace::begin(int64_t step) {
   step_ = step;
   stepBegin_ = std::chrono::steady_clock::now();
   executor_.observe([this](const StepDone &done) {
-    const Track track = executor_.collective(done.program, done.step) ? Track::Communication : Track::Compute;
+    const Track track = executor_.communicates(done.program, done.step) ? Track::Communication : Track::Compute;
     std::lock_guard lock(mutex_);
     events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program, done.index});
     return Status();
@@ -214,6 +214,11 @@ std::string Trace::stepText(const Event &event) const {
       text += ", \"joined\": true";
     return text + "}";
   }
+  if (const PeerCall *call = executor_.peerCall(event.program, int(event.number)))
+    return text + ", \"cat\": \"" + (call->sends() ? "send" : "receive") + "\", \"args\": {" + microBatch +
+           "\"peer\": " + std::to_string(call->peer()) + ", \"channel\": " + std::to_string(call->channel()) +
+           ", \"bytes_" + (call->sends() ? "sent" : "received") + "\": " + std::to_string(call->bytes()) +
+           perSecond("GB/s", double(call->bytes()), ns) + "}";
   text += ", \"cat\": \"kernel\", \"args\": {" + microBatch + "\"kernel\": " + quotedJson(step.kernel().name()) +
           ", \"implementation\": " +
           quotedJson(executor_.loaded().describe(uint32_t(event.program), uint32_t(event.number)));

@@ -54,6 +54,10 @@ Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> devic
     return Status::error(
         "the plan is reproducible (--reproducible), which the backend cuda is not: its libraries choose "
         "how to add by the shapes of a rank; run it on the backend cpu, or compile it without");
+  if (plan.stages() > 1 || plan.frames_size() > 0)
+    return Status::error(
+        "the plan is a stage of a pipeline, which the backend cuda does not run; run it on the backend "
+        "cpu, or compile it without stages");
   // Calls are checked once before memory is allocated, and then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
