@@ -145,12 +145,12 @@ Status layOutAs(const std::string &path, Manifest &manifest, const TensorSource 
   Result<PlanDirectory> directory = readPlanDirectory(path);
   if (!directory)
     return directory.status();
-  const std::vector<plan::Plan> &plans = directory->ranks;
-  TESSERA_RETURN_IF_ERROR(checkWeights(plans[0], &source, /*strict=*/true));
-  if (std::vector<std::string> unused = unusedWeights(plans[0], source); !unused.empty())
+  const BoundTensors tensors(directory->ranks);
+  TESSERA_RETURN_IF_ERROR(checkWeights(tensors.plan(), &source, /*strict=*/true));
+  if (std::vector<std::string> unused = unusedWeights(tensors.plan(), source); !unused.empty())
     return Status::error(path + ": the plan has no use for " + namesText(unused) + "; is it of another optimizer?");
-  Manifest as = describe(plans, sharesOf(plans), /*integrated=*/false,
-                         [&](int binding) { return manifest.tensors.at(plans[0].bindings(binding).name()).type; });
+  Manifest as = describe(tensors, sharesOf(tensors), /*integrated=*/false,
+                         [&](int tensor) { return manifest.tensors.at(tensors.binding(tensor).name()).type; });
   as.position = manifest.position;
   as.data = manifest.data;
   as.model = manifest.model;

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/InitialTensors.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/InitialValues.h"
+#include "runtime/tensor/BoundTensors.h"
 #include "runtime/tensor/ConvertElements.h"
 #include "runtime/tensor/Safetensors.h"
 
@@ -30,8 +31,8 @@ Result<std::unique_ptr<TensorSource>> InitialTensors::open(const PlanDirectory &
   Result<Safetensors> file = Safetensors::open(directory.weights);
   if (!file)
     return file.status();
-  return std::unique_ptr<TensorSource>(
-      std::make_unique<InitialTensors>(std::make_unique<Safetensors>(std::move(*file)), directory.ranks[0]));
+  return std::unique_ptr<TensorSource>(std::make_unique<InitialTensors>(std::make_unique<Safetensors>(std::move(*file)),
+                                                                        BoundTensors(directory.ranks).plan()));
 }
 
 InitialTensors::InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan) : file_(std::move(file)) {

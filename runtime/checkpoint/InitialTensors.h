@@ -21,7 +21,7 @@ class InitialTensors : public TensorSource {
 public:
   /// The tensors of a plan's weight file and of its rules; null if the plan has no weight file.
   static Result<std::unique_ptr<TensorSource>> open(const PlanDirectory &directory);
-  /// The tensors of `file`, and those that the checked plan has a rule for.
+  /// The tensors of `file`, and those that the checked plan, or a plan of all stages' bindings, has a rule for.
   InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan);
 
   const std::string &path() const override { return file_->path(); }

@@ -43,34 +43,36 @@ private:
 
 std::string rankFile(int rank) { return "rank" + std::to_string(rank) + ".safetensors"; }
 
-std::vector<Share> sharesOf(const std::vector<plan::Plan> &plans) {
+std::vector<Share> sharesOf(const BoundTensors &tensors) {
   std::vector<Share> shares;
+  const std::span<const plan::Plan> plans = tensors.plans();
   std::vector<uint64_t> load(plans.size(), 0);
-  for (int binding = 0; binding < plans[0].bindings_size(); ++binding) {
-    const plan::Binding &bound = plans[0].bindings(binding);
+  for (int tensor = 0; tensor < tensors.plan().bindings_size(); ++tensor) {
+    const plan::Binding &bound = tensors.binding(tensor);
     if (bound.role() != plan::PARAMETER && bound.role() != plan::STATE)
       continue;
-    const plan::DType type = plans[0].buffers(int(bound.buffer())).dtype();
+    const plan::DType type = tensors.type(tensor);
     std::map<Block, std::vector<size_t>> holders;
-    for (size_t rank = 0; rank < plans.size(); ++rank) {
-      Block block = blockOf(plans[rank], plans[rank].bindings(binding));
-      if (!isEmpty(block.shape))
-        holders[block].push_back(rank);
-    }
+    for (size_t rank = 0; rank < plans.size(); ++rank)
+      if (const int binding = tensors.on(rank, tensor); binding >= 0) {
+        Block block = blockOf(plans[rank], plans[rank].bindings(binding));
+        if (!isEmpty(block.shape))
+          holders[block].push_back(rank);
+      }
     for (const auto &[block, ranks] : holders) {
       size_t rank = *std::min_element(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
         return std::pair(load[a], a) < std::pair(load[b], b);
       });
       load[rank] += bytesOf(block.shape, type).value_or(0);
-      shares.push_back({binding, block, int(rank)});
+      shares.push_back({tensor, block, int(rank)});
     }
   }
   return shares;
 }
 
-Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares, bool integrated,
-                  const std::function<plan::DType(int binding)> &typeOf) {
-  const plan::Plan &plan = plans[0];
+Manifest describe(const BoundTensors &tensors, const std::vector<Share> &shares, bool integrated,
+                  const std::function<plan::DType(int tensor)> &typeOf) {
+  const plan::Plan &plan = tensors.plan();
   Manifest manifest;
   manifest.producer = plan.producer();
   manifest.model = plan.model();
@@ -80,16 +82,16 @@ Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share>
     manifest.mesh.push_back({axis.name(), axis.size()});
   Files files(manifest);
   for (size_t i = 0; i < shares.size();) {
-    const int binding = shares[i].binding;
-    const plan::Binding &bound = plan.bindings(binding);
+    const int number = shares[i].tensor;
+    const plan::Binding &bound = plan.bindings(number);
     Manifest::Tensor tensor;
     tensor.role = bound.role() == plan::PARAMETER ? TensorRole::Parameter
                   : isOptimizerState(plan, bound) ? TensorRole::Optimizer
                                                   : TensorRole::State;
-    tensor.type = typeOf(binding);
+    tensor.type = typeOf(number);
     tensor.shape = toVector(bound.global_shape());
     std::vector<Block> blocks;
-    for (; i < shares.size() && shares[i].binding == binding; ++i) {
+    for (; i < shares.size() && shares[i].tensor == number; ++i) {
       blocks.push_back(shares[i].block);
       if (!integrated)
         tensor.pieces.push_back({files.called(rankFile(shares[i].rank)), shares[i].block});

@@ -68,7 +68,7 @@ Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool st
     text += (text.empty() ? "" : "; ") + namesText(other);
   if (text.empty())
     return Status();
-  if (weights)
+  if (weights && plan.stages() < 2) // another stage may have use for them
     if (std::vector<std::string> unused = unusedWeights(plan, *weights); !unused.empty())
       text += "; the plan has no use for " + namesText(unused);
   return Status::error((weights ? weights->path() + ": " : "") + text);

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/tensor/BoundTensors.h"
 #include "runtime/tensor/ConvertElements.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
     return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
                          std::to_string(world.rank()));
   std::unique_ptr<Executor> executor(new Executor(plan));
+  executor->widen_ = options.widen;
   std::vector<int> everyone(size_t(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   Result<std::unique_ptr<Communicator>> all = world.group(everyone);
@@ -173,6 +175,10 @@ int Executor::stagedCollectives(int program) const {
     if (const CollectiveCall *call = collective(program, int(s)); call && call->staged())
       staged += int(order(program).timesOf(s));
   return staged;
+}
+
+plan::DType Executor::heldType(plan::DType planned) const {
+  return widen_ && planned == plan::F32 ? plan::F64 : planned;
 }
 
 plan::DType Executor::heldType(int binding) const { return loaded_->dtype(plan_.bindings(binding).buffer()); }
@@ -382,14 +388,7 @@ Result<double> Executor::fetchScalar(int binding) {
 }
 
 std::vector<int> Executor::bindings(plan::Role role, const std::string &program) const {
-  std::vector<int> found;
-  for (int i = 0; i < plan_.bindings_size(); ++i)
-    if (plan_.bindings(i).role() == role && (!hasProgram(role) || plan_.bindings(i).program() == program))
-      found.push_back(i);
-  if (hasProgram(role))
-    std::stable_sort(found.begin(), found.end(),
-                     [&](int a, int b) { return plan_.bindings(a).ordinal() < plan_.bindings(b).ordinal(); });
-  return found;
+  return bindingsOf(plan_, role, program);
 }
 
 } // namespace tessera::rt

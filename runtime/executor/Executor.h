@@ -87,6 +87,8 @@ public:
   /// A communicator of all ranks, beside those of the plan.
   Communicator &everyone() { return *everyone_; }
   plan::DType heldType(int binding) const;
+  /// The element type that ranks hold a tensor in, of which the plan says `planned`.
+  plan::DType heldType(plan::DType planned) const;
 
   /// Sets what whereabouts() says while the rank is outside of programs. `what` is a string literal.
   void enter(const char *what) {
@@ -155,7 +157,7 @@ private:
   std::vector<StepTimes> times_;
   std::vector<DeviceWaits> waits_; // by program
   std::optional<double> waited_;
-  bool measuring_ = false;
+  bool measuring_ = false, widen_ = false;
   Observer observer_;
   // The rank's thread writes these, its monitor reads them.
   std::atomic<uint64_t> progress_ = 0;

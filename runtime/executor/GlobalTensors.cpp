@@ -29,28 +29,34 @@ void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &exten
     copyBox(held, boxOf(extent, extent), padded, boxOf(shape, extent), elementBytes);
 }
 
-Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding, std::vector<char> &global) {
+Status gatherGlobal(Executor &executor, const BoundTensors &tensors, int tensor, std::vector<char> &global) {
+  const std::span<const plan::Plan> plans = tensors.plans();
   size_t me = executor.plan().rank();
   std::vector<char> mine;
-  TESSERA_RETURN_IF_ERROR(executor.fetch(binding, mine));
-  auto holds = [&](size_t rank) {
-    const plan::Binding &b = plans[rank].bindings(binding);
-    return b.primary() && !isEmpty(extentOf(plans[rank], b));
+  if (const int binding = tensors.on(me, tensor); binding >= 0)
+    TESSERA_RETURN_IF_ERROR(executor.fetch(binding, mine));
+  auto boundOn = [&](size_t rank) -> const plan::Binding * {
+    const int binding = tensors.on(rank, tensor);
+    return binding < 0 ? nullptr : &plans[rank].bindings(binding);
   };
-  plan::DType type = executor.heldType(binding);
+  auto holds = [&](size_t rank) {
+    const plan::Binding *b = boundOn(rank);
+    return b && b->primary() && !isEmpty(extentOf(plans[rank], *b));
+  };
+  plan::DType type = executor.heldType(tensors.type(tensor));
   std::vector<Transfer> sends, receives;
   if (holds(me)) {
-    const plan::Binding &b = plans[me].bindings(binding);
+    const plan::Binding &b = *boundOn(me);
     sends.push_back({0, boxOf(toVector(plans[me].buffers(int(b.buffer())).shape()), extentOf(plans[me], b))});
   }
   if (me == 0) {
-    std::vector<int64_t> whole = toVector(plans[0].bindings(binding).global_shape());
+    std::vector<int64_t> whole = toVector(tensors.binding(tensor).global_shape());
     global.resize(bytesOf(whole, type).value_or(0));
     const Box all = boxOf(whole, whole);
     for (size_t rank = 0; rank < plans.size(); ++rank) {
       if (!holds(rank))
         continue;
-      const plan::Binding &b = plans[rank].bindings(binding);
+      const plan::Binding &b = *boundOn(rank);
       Box box{0, whole.empty() ? all.count : extentOf(plans[rank], b), all.stride};
       for (size_t d = 0; d < whole.size(); ++d)
         box.offset += b.offset(int(d)) * all.stride[d];
@@ -61,25 +67,25 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
 }
 
 Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans, const std::string &path) {
-  std::vector<int> bindings = executor.bindings(plan::PARAMETER, "");
-  for (int binding : executor.bindings(plan::STATE, ""))
-    if (!isOptimizerState(executor.plan(), executor.plan().bindings(binding)))
-      bindings.push_back(binding);
+  const BoundTensors all(plans);
+  std::vector<int> saved = all.of(plan::PARAMETER, "");
+  for (int tensor : all.of(plan::STATE, ""))
+    if (!isOptimizerState(all.plan(), all.binding(tensor)))
+      saved.push_back(tensor);
   std::optional<SafetensorsWriter> writer;
   if (executor.plan().rank() == 0) {
     std::vector<SafetensorsWriter::Tensor> tensors;
-    for (int binding : bindings)
-      tensors.push_back({executor.plan().bindings(binding).name(), executor.heldType(binding),
-                         toVector(executor.plan().bindings(binding).global_shape())});
+    for (int tensor : saved)
+      tensors.push_back({all.binding(tensor).name(), executor.heldType(all.type(tensor)),
+                         toVector(all.binding(tensor).global_shape())});
     Result<SafetensorsWriter> created = SafetensorsWriter::create(path, std::move(tensors), {{"format", "pt"}});
     if (!created)
       return created.status();
     writer.emplace(std::move(*created));
   }
   std::vector<char> global;
-  for (int binding : bindings) {
-    TESSERA_RETURN_IF_ERROR(
-        gatherGlobal(executor, plans, binding, global).context(quoted(executor.plan().bindings(binding).name())));
+  for (int tensor : saved) {
+    TESSERA_RETURN_IF_ERROR(gatherGlobal(executor, all, tensor, global).context(quoted(all.binding(tensor).name())));
     if (writer)
       TESSERA_RETURN_IF_ERROR(writer->add(global.data(), global.size()));
   }

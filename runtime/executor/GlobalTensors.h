@@ -5,19 +5,20 @@
 // once.
 //
 //   std::vector<char> w;                                           // filled on rank 0 only
-//   TESSERA_RETURN_IF_ERROR(gatherGlobal(executor, plans, binding, w));
+//   TESSERA_RETURN_IF_ERROR(gatherGlobal(executor, tensors, tensor, w));
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_EXECUTOR_GLOBALTENSORS_H
 #define TESSERA_RUNTIME_EXECUTOR_GLOBALTENSORS_H
 
 #include "runtime/executor/Executor.h"
+#include "runtime/tensor/BoundTensors.h"
 
 namespace tessera::rt {
 
-/// Fills rank 0's `global` with the global tensor of binding `binding`, row-major, in the type of the buffer. All ranks
-/// call it. `plans` are those of all ranks.
-Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding, std::vector<char> &global);
+/// Fills rank 0's `global` with a whole tensor, row-major, in the type in which ranks hold it. All ranks call it, those
+/// that do not bind the tensor as well.
+Status gatherGlobal(Executor &executor, const BoundTensors &tensors, int tensor, std::vector<char> &global);
 
 /// Copies `held`, packed elements of shape `extent`, to the first places of every dimension of a tensor of shape
 /// `shape`, and zeros to all other places. So a rank's block fills a padded buffer.

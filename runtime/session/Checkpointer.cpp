@@ -8,8 +8,9 @@
 namespace tessera::rt {
 Checkpointer::Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans, CheckpointOptions options)
     : executor_(executor), options_(std::move(options)), me_(int(executor.plan().rank())), ranks_(int(plans.size())),
-      shares_(sharesOf(plans)), manifest_(describe(plans, shares_, options_.integrated,
-                                                   [&](int binding) { return executor.heldType(binding); })) {}
+      tensors_(plans), shares_(sharesOf(tensors_)),
+      manifest_(describe(tensors_, shares_, options_.integrated,
+                         [&](int tensor) { return executor.heldType(tensors_.type(tensor)); })) {}
 
 Checkpointer::~Checkpointer() {
   if (thread_.joinable())
@@ -36,16 +37,17 @@ Status Checkpointer::snapshot() {
   for (const Share &share : shares_) {
     if (share.rank != me_)
       continue;
-    TESSERA_RETURN_IF_ERROR(executor_.fetch(share.binding, fetched));
+    const int binding = tensors_.on(size_t(me_), share.tensor);
+    TESSERA_RETURN_IF_ERROR(executor_.fetch(binding, fetched));
     // In every dimension of its buffer, the rank's own elements come first and the padding follows.
-    const plan::Buffer &buffer = executor_.plan().buffers(int(executor_.plan().bindings(share.binding).buffer()));
+    const plan::Buffer &buffer = executor_.plan().buffers(int(executor_.plan().bindings(binding).buffer()));
     const Block own = wholeBlock(share.block.shape), padded = wholeBlock(toVector(buffer.shape()));
     if (own == padded) {
       held_.push_back(std::move(fetched));
       fetched = {};
       continue;
     }
-    const plan::DType type = executor_.heldType(share.binding);
+    const plan::DType type = executor_.heldType(binding);
     std::vector<char> &packed = held_.emplace_back(bytesOf(own.shape, type).value_or(0));
     copyBlock(fetched.data(), padded, packed.data(), own, bytesPerElement(type));
   }
@@ -90,7 +92,7 @@ Status Checkpointer::writeShares() {
   size_t next = 0;
   for (const Share &share : shares_)
     if (share.rank == me_) {
-      TESSERA_RETURN_IF_ERROR(writer.write(nameOf(share.binding), share.block, held_[next].data()));
+      TESSERA_RETURN_IF_ERROR(writer.write(nameOf(share.tensor), share.block, held_[next].data()));
       std::vector<char>().swap(held_[next++]); // frees the memory
     }
   return writer.sync();

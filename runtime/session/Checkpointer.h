@@ -64,11 +64,12 @@ private:
   Status writeShares();
   Status sumShare();
   Status exchangeSums();
-  const std::string &nameOf(int binding) const { return executor_.plan().bindings(binding).name(); }
+  const std::string &nameOf(int tensor) const { return tensors_.binding(tensor).name(); }
 
   Executor &executor_;
   const CheckpointOptions options_;
   const int me_, ranks_;
+  const BoundTensors tensors_;
   std::vector<Share> shares_;
   Manifest manifest_; // only position, data and checksums differ from time to time
   std::vector<uint64_t> fileBytes_;

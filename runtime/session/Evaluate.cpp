@@ -14,7 +14,7 @@ Status evaluate(Session &s, int64_t step) {
     return Status::error("the plan has no program 'eval': compile with --train to get one");
   bool main = s.options.mode == RunMode::Evaluate;
   const std::string &spec = main || s.options.evalData.empty() ? s.options.data : s.options.evalData;
-  Result<Feed> feed = Feed::open(s.executor, "eval", spec, s.dataOptions(false));
+  Result<Feed> feed = Feed::open(s.executor, s.tensors, "eval", spec, s.dataOptions(false));
   if (!feed)
     return feed.status();
   if (s.leader() && main)

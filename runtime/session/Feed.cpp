@@ -6,8 +6,8 @@
 
 namespace tessera::rt {
 
-Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
-                        const DataOptions &options) {
+Result<Feed> Feed::open(Executor &executor, const BoundTensors &tensors, const std::string &program,
+                        const std::string &spec, const DataOptions &options) {
   if (spec.empty())
     return Status::error("program " + quoted(program) +
                          " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
@@ -19,20 +19,24 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   std::vector<BatchRequest> requests;
   std::vector<uint32_t> buffers;
   for (plan::Role role : {plan::INPUT, plan::TARGET})
-    for (int index : executor.bindings(role, program)) {
-      const plan::Binding &binding = plan.bindings(index);
-      const plan::Buffer &buffer = plan.buffers(int(binding.buffer()));
-      // A rank that holds only padding requests one element of the whole tensor and drops it.
+    for (int tensor : tensors.of(role, program)) {
+      const int index = tensors.on(plan.rank(), tensor);
+      const plan::Binding &binding = index < 0 ? tensors.binding(tensor) : plan.bindings(index);
+      const plan::Plan &from = index < 0 ? tensors.plan() : plan;
+      const plan::Buffer &buffer = from.buffers(int(binding.buffer()));
+      // A rank that reads nothing of the tensor, or holds only padding, requests one element of the whole tensor and
+      // drops it: the source reads the same tensors on all ranks.
       std::vector<int64_t> global = toVector(binding.global_shape()), offset = toVector(binding.offset()),
-                           asked = extentOf(plan, binding);
+                           asked = extentOf(from, binding);
       for (size_t d = 0; d < asked.size(); ++d)
-        if (asked[d] == 0) {
+        if (asked[d] == 0 || index < 0) {
           asked[d] = 1;
           offset[d] = 0;
         }
-      feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(plan, binding), buffer.dtype(),
-                               executor.heldType(index), size_t(bytesOf(asked, buffer.dtype()).value_or(0))});
-      buffers.push_back(binding.buffer());
+      feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(from, binding), buffer.dtype(),
+                               executor.heldType(buffer.dtype()), size_t(bytesOf(asked, buffer.dtype()).value_or(0))});
+      if (index >= 0)
+        buffers.push_back(binding.buffer());
       requests.push_back(
           {global, offset, asked, buffer.dtype(), role == plan::TARGET, binding.id_limit(), binding.name()});
     }
@@ -40,7 +44,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   if (!source)
     return source.status();
   feed.source_ = std::move(*source);
-  if (InputPaths *inputs = executor.capabilities().inputs) {
+  if (InputPaths *inputs = executor.capabilities().inputs; inputs && buffers.size() == requests.size()) {
     Result<std::unique_ptr<InputPath>> path = inputs->inputPath(buffers);
     if (!path)
       return path.status();
@@ -112,7 +116,8 @@ Status Feed::again() {
     return path_->receive();
   }
   for (size_t i = 0; i < entries_.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(executor_->feed(entries_[i].binding, padded(entries_[i], read_[current_][i].data())));
+    if (entries_[i].binding >= 0)
+      TESSERA_RETURN_IF_ERROR(executor_->feed(entries_[i].binding, padded(entries_[i], read_[current_][i].data())));
   return Status();
 }
 

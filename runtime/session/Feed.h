@@ -1,6 +1,6 @@
 //===- Feed.h - the batches of one program on their way into its buffers ----------------------------------===//
 //
-//   Result<Feed> feed = Feed::open(executor, "train", "npy:x.npy,y.npy", options);
+//   Result<Feed> feed = Feed::open(executor, tensors, "train", "npy:x.npy,y.npy", options);
 //   while (...) {
 //     feed->next();
 //     executor.run(program, [&] { feed->ahead(); });   // a device works on one batch while the next is on its way
@@ -15,6 +15,7 @@
 
 #include "runtime/data/DataSource.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/tensor/BoundTensors.h"
 
 #include <optional>
 
@@ -22,8 +23,9 @@ namespace tessera::rt {
 
 class Feed {
 public:
-  static Result<Feed> open(Executor &executor, const std::string &program, const std::string &spec,
-                           const DataOptions &options);
+  /// `tensors`: those of all ranks, which may feed other parts of a batch.
+  static Result<Feed> open(Executor &executor, const BoundTensors &tensors, const std::string &program,
+                           const std::string &spec, const DataOptions &options);
   /// Feeds the next batch: the one that ahead() read, if it did.
   Status next();
   /// Reads the batch after this one and starts to copy it. next() returns the error if there is one.
@@ -38,9 +40,9 @@ public:
   DataSource &source() { return *source_; }
 
 private:
-  /// One binding that is fed.
+  /// One tensor of a batch.
   struct Entry {
-    int binding;
+    int binding;                        // -1: only other stages read it
     std::vector<int64_t> shape, extent; // of the buffer, and of its part that is not padding
     plan::DType type, held;             // the element types of the source and of the buffer
     size_t bytes;                       // that the source writes

@@ -12,7 +12,7 @@ namespace {
 /// One output of all batches. They follow one another along dimension 0 if that is the batch, else
 /// along a new dimension.
 struct OutputFile {
-  int binding;
+  int tensor;
   plan::DType type; // in the file: NumPy knows no bf16
   plan::DType held;
   std::vector<int64_t> shape; // of one batch
@@ -49,11 +49,11 @@ Status infer(Session &s) {
   const plan::Plan &plan = s.executor.plan();
   std::string name = findProgram(plan, "infer") >= 0 ? "infer" : "eval";
   int program = findProgram(plan, name);
-  std::vector<int> bindings = s.executor.bindings(plan::OUTPUT, name);
-  if (program < 0 || bindings.empty())
+  std::vector<int> outputs = s.tensors.of(plan::OUTPUT, name);
+  if (program < 0 || outputs.empty())
     return Status::error("the plan has no program that gives the model's outputs: compile without "
                          "--train");
-  Result<Feed> feed = Feed::open(s.executor, name, s.options.data, s.dataOptions(false));
+  Result<Feed> feed = Feed::open(s.executor, s.tensors, name, s.options.data, s.dataOptions(false));
   if (!feed)
     return feed.status();
   int64_t batches = feed->source().batchesPerEpoch();
@@ -61,11 +61,11 @@ Status infer(Session &s) {
     batches = std::min(batches, s.options.steps);
 
   std::vector<OutputFile> files;
-  for (int binding : bindings) {
-    plan::DType held = s.executor.heldType(binding);
-    OutputFile file{binding, held == plan::BF16 ? plan::F32 : held,
-                    held,    toVector(plan.bindings(binding).global_shape()),
-                    false,   std::nullopt};
+  for (int tensor : outputs) {
+    plan::DType held = s.executor.heldType(s.tensors.type(tensor));
+    OutputFile file{tensor, held == plan::BF16 ? plan::F32 : held,
+                    held,   toVector(s.tensors.binding(tensor).global_shape()),
+                    false,  std::nullopt};
     bool batched = !file.shape.empty() && uint64_t(file.shape[0]) == plan.global_batch();
     file.stacked = batches > 1 && !batched;
     files.push_back(std::move(file));
@@ -98,7 +98,7 @@ Status infer(Session &s) {
     }));
     double seconds = now() - start;
     for (OutputFile &file : files) {
-      TESSERA_RETURN_IF_ERROR(gatherGlobal(s.executor, s.plan.ranks, file.binding, global));
+      TESSERA_RETURN_IF_ERROR(gatherGlobal(s.executor, s.tensors, file.tensor, global));
       if (s.leader())
         TESSERA_RETURN_IF_ERROR(file.write(batch, global));
     }

@@ -35,7 +35,8 @@ Status Replica::open(const std::string &program, const std::string &data, const 
   program_ = program;
   if (findProgram(executor_->plan(), program) < 0)
     return Status::error("sequential.plan has no program " + quoted(program));
-  Result<Feed> feed = Feed::open(*executor_, program, data, options);
+  const BoundTensors tensors(std::span(&executor_->plan(), 1));
+  Result<Feed> feed = Feed::open(*executor_, tensors, program, data, options);
   if (!feed)
     return feed.status().context("sequential.plan");
   feed_.emplace(std::move(*feed));

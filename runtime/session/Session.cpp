@@ -118,18 +118,24 @@ Status introduce(Session &s) {
   for (int p = 0; p < plan.programs_size(); ++p) {
     const plan::Program &program = plan.programs(p);
     const TimeOrder &order = s.executor.order(p);
-    uint64_t sent = 0, collectives = 0, messages = 0;
+    uint64_t sent = 0, collectives = 0, messages = 0, sends = 0, sentToStages = 0;
     for (int step = 0; step < program.steps_size(); ++step)
       if (const CollectiveCall *call = s.executor.collective(p, step)) {
         const uint64_t times = order.timesOf(uint32_t(step));
         sent += times * bytesSent(plan, program.steps(step).collective());
         collectives += times;
         messages += call->joined() ? 0 : times;
+      } else if (const PeerCall *peer = s.executor.peerCall(p, step); peer && peer->sends()) {
+        sends += order.timesOf(uint32_t(step));
+        sentToStages += order.timesOf(uint32_t(step)) * peer->bytes();
       }
     int staged = s.executor.stagedCollectives(p);
     s.console.line("program " + program.name() + ": " + order.text() + ", " + std::to_string(collectives) +
                    " collectives " + (messages < collectives ? "in " + std::to_string(messages) + " messages " : "") +
                    "that send " + bytesText(sent) + " per rank" +
+                   (plan.stages() > 1
+                        ? ", " + std::to_string(sends) + " sends of " + bytesText(sentToStages) + " to other stages"
+                        : "") +
                    (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
   }
   return Status();

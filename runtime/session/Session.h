@@ -23,6 +23,7 @@
 #include "runtime/telemetry/Progress.h"
 #include "runtime/telemetry/RankLog.h"
 #include "runtime/telemetry/Trace.h"
+#include "runtime/tensor/BoundTensors.h"
 
 #include <optional>
 #include <string>
@@ -101,8 +102,9 @@ struct Session {
   Executor &executor;
   const Platform &platform;
   RankLog &log;
-  std::optional<Manifest> resumed = {}; // the manifest of the checkpoint that the run starts from
-  std::string checkpoint = {};          // the folder of that checkpoint
+  const BoundTensors tensors{plan.ranks}; // of all ranks
+  std::optional<Manifest> resumed = {};   // the manifest of the checkpoint that the run starts from
+  std::string checkpoint = {};            // the folder of that checkpoint
 
   bool leader() const { return world.rank() == 0; }
   /// Passes `status` on. If it is an error, notes that another start would fail alike (RunResult::lasting). For errors

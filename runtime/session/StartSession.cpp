@@ -37,12 +37,13 @@ Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weigh
   Result<NameMap> map = NameMap::parse(*text);
   if (!map)
     return map.status().context(file);
-  TESSERA_RETURN_IF_ERROR(map->check(plan.ranks[0]).context(file));
+  const BoundTensors tensors(plan.ranks);
+  TESSERA_RETURN_IF_ERROR(map->check(tensors.plan()).context(file));
   Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(plan);
   if (!own)
     return own.status();
   return std::unique_ptr<TensorSource>(
-      std::make_unique<MappedTensors>(std::move(weights), std::move(*own), std::move(*map), plan.ranks[0]));
+      std::make_unique<MappedTensors>(std::move(weights), std::move(*own), std::move(*map), tensors.plan()));
 }
 
 Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan, const std::string &checkpoint) {
@@ -195,7 +196,7 @@ Status loadInitialWeights(Session &s, Executor &executor) {
     tellDifferences(s, *s.resumed);
   if (!start->tensors || (s.options.weights.empty() && !s.resumed))
     return Status(); // the plan's own
-  if (std::vector<std::string> unused = unusedWeights(s.executor.plan(), *start->tensors); !unused.empty())
+  if (std::vector<std::string> unused = unusedWeights(s.tensors.plan(), *start->tensors); !unused.empty())
     s.console.line("note: " + start->tensors->path() + ": the plan has no use for " + namesText(unused));
   return Status();
 }

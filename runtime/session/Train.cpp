@@ -134,7 +134,7 @@ Status train(Session &s) {
     if (trace)
       trace->phase(what);
   };
-  Result<Feed> feed = Feed::open(s.executor, "train", s.options.data, dataOptions);
+  Result<Feed> feed = Feed::open(s.executor, s.tensors, "train", s.options.data, dataOptions);
   if (!feed)
     return s.lasting(feed.status());
   int64_t perEpoch = feed->source().batchesPerEpoch();

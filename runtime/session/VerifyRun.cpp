@@ -100,7 +100,7 @@ public:
   Status run(const std::string &name, bool training, int64_t steps) {
     int program = findProgram(s_.executor.plan(), name);
     DataOptions data = s_.dataOptions(training);
-    Result<Feed> feed = Feed::open(s_.executor, name, s_.options.data, data);
+    Result<Feed> feed = Feed::open(s_.executor, s_.tensors, name, s_.options.data, data);
     if (!feed)
       return feed.status();
     Result<int64_t> first = s_.firstBatch(feed->source());
@@ -205,12 +205,12 @@ private:
                 std::vector<Compared> &compared) {
     std::vector<char> bytes;
     std::vector<double> expected;
-    for (int binding : s_.executor.bindings(role, program)) {
-      const plan::Binding &bound = s_.executor.plan().bindings(binding);
-      TESSERA_RETURN_IF_ERROR(gatherGlobal(s_.executor, s_.plan.ranks, binding, bytes));
+    for (int tensor : s_.tensors.of(role, program)) {
+      const plan::Binding &bound = s_.tensors.binding(tensor);
+      TESSERA_RETURN_IF_ERROR(gatherGlobal(s_.executor, s_.tensors, tensor, bytes));
       if (!s_.leader())
         continue;
-      std::vector<double> found = asDoubles(bytes, s_.executor.heldType(binding));
+      std::vector<double> found = asDoubles(bytes, s_.executor.heldType(s_.tensors.type(tensor)));
       bool named = role == plan::OUTPUT || role == plan::PARAMETER || role == plan::STATE;
       Compared c{what + (named ? " " + quoted(bound.name()) : "") + suffix, role};
       c.binding = judge_->find(role, bound.name());

@@ -1,5 +1,6 @@
 #include "tools/dump/PlanFacts.h"
 
+#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
@@ -18,10 +19,23 @@ CollectiveCount ProgramFacts::total() const {
   return sum;
 }
 
+uint64_t ProgramFacts::bytesSent() const {
+  uint64_t sum = total().bytesSent;
+  for (const auto &[name, c] : stages)
+    sum += c.bytesSent;
+  return sum;
+}
+
 static RankFacts factsOf(const plan::Plan &p) {
   RankFacts facts;
   facts.rank = p.rank();
   facts.arenaBytes = p.arena_bytes();
+  const rt::Stages stages = rt::stagesOf(p);
+  if (stages.count > 1)
+    facts.stage = "stage " + std::to_string(stages.of(p.rank())) + " of " + std::to_string(stages.count);
+  for (const plan::Frame &frame : p.frames())
+    facts.frames +=
+        (facts.frames.empty() ? "" : " + ") + std::to_string(frame.slots()) + " x " + bytesText(double(frame.bytes()));
   auto bytes = [&](uint32_t buffer) {
     const plan::Buffer &b = p.buffers(int(buffer));
     return rt::bytesOf(rt::toVector(b.shape()), b.dtype()).value_or(0);
@@ -46,6 +60,16 @@ static RankFacts factsOf(const plan::Plan &p) {
       const plan::Step &step = program.steps(s);
       const uint64_t times = order.timesOf(uint32_t(s));
       f.messages += messages[size_t(s)] == s ? times : 0;
+      if (step.has_send()) {
+        CollectiveCount &count = f.stages["send to stage " + std::to_string(stages.of(step.send().peer()))];
+        count.count += times;
+        count.bytesSent += times * bytes(step.send().input());
+        continue;
+      }
+      if (step.has_receive()) {
+        f.stages["receive from stage " + std::to_string(stages.of(step.receive().peer()))].count += times;
+        continue;
+      }
       if (!step.has_collective()) {
         f.kernels += times;
         continue;
@@ -73,11 +97,12 @@ void PlanFacts::add(const plan::Plan &plan) {
 
 static bool alike(const RankFacts &a, const RankFacts &b) {
   if (a.arenaBytes != b.arenaBytes || a.parameterBytes != b.parameterBytes || a.stateBytes != b.stateBytes ||
-      a.constantBytes != b.constantBytes || a.programs.size() != b.programs.size())
+      a.constantBytes != b.constantBytes || a.stage != b.stage || a.frames != b.frames ||
+      a.programs.size() != b.programs.size())
     return false;
   for (size_t i = 0; i < a.programs.size(); ++i)
     if (a.programs[i].kernels != b.programs[i].kernels || a.programs[i].total().count != b.programs[i].total().count ||
-        a.programs[i].total().bytesSent != b.programs[i].total().bytesSent)
+        a.programs[i].bytesSent() != b.programs[i].bytesSent())
       return false;
   return true;
 }
@@ -122,12 +147,19 @@ static std::string collectiveLines(const std::map<std::string, CollectiveCount> 
   return out;
 }
 
+static std::string stageLines(const std::map<std::string, CollectiveCount> &stages) {
+  std::string out;
+  for (const auto &[name, c] : stages)
+    out += "      " + std::to_string(c.count) + " " + name +
+           (c.bytesSent > 0 ? ", " + bytesText(double(c.bytesSent)) : "") + "\n";
+  return out;
+}
+
 static std::string programLine(const ProgramFacts &p) {
   const CollectiveCount total = p.total();
   return "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
          " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
-         bytesText(double(total.bytesSent)) + " sent per step" + (p.repeats.empty() ? "" : " (" + p.repeats + ")") +
-         "\n";
+         bytesText(double(p.bytesSent())) + " sent per step" + (p.repeats.empty() ? "" : " (" + p.repeats + ")") + "\n";
 }
 
 /// What a rank's program does otherwise than the first rank's: its line, and the collectives that differ.
@@ -163,10 +195,11 @@ std::string toText(const PlanFacts &facts, bool all) {
       break;
     }
     const RankFacts &r = *kinds[k].front(), &first = *kinds.front().front();
-    out += "  " + namesOf(kinds[k]) + ": arena " + bytesText(double(r.arenaBytes)) + " (the peak): parameters " +
-           bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) + ", constants " +
-           bytesText(double(r.constantBytes)) + "\n";
-    const bool whole = all || k == 0 || r.programs.size() != first.programs.size();
+    out += "  " + namesOf(kinds[k]) + (r.stage.empty() ? "" : " (" + r.stage + ")") + ": arena " +
+           bytesText(double(r.arenaBytes)) + " (the peak): parameters " + bytesText(double(r.parameterBytes)) +
+           ", states " + bytesText(double(r.stateBytes)) + ", constants " + bytesText(double(r.constantBytes)) +
+           (r.frames.empty() ? "" : ", micro-batches under way " + r.frames) + "\n";
+    const bool whole = all || k == 0 || r.stage != first.stage || r.programs.size() != first.programs.size();
     std::string differs; // in the first program that does
     for (size_t p = 0; p < r.programs.size(); ++p) {
       const ProgramFacts &program = r.programs[p];
@@ -177,7 +210,7 @@ std::string toText(const PlanFacts &facts, bool all) {
       }
       out += programLine(program);
       if (all || p == 0)
-        out += collectiveLines(program.collectives, all);
+        out += collectiveLines(program.collectives, all) + stageLines(program.stages);
     }
   }
   double arena = 0;
@@ -185,7 +218,7 @@ std::string toText(const PlanFacts &facts, bool all) {
   for (const RankFacts &r : facts.ranks) {
     arena += double(r.arenaBytes);
     for (const ProgramFacts &p : r.programs)
-      sent[p.name] += double(p.total().bytesSent);
+      sent[p.name] += double(p.bytesSent());
   }
   out += "total over " + std::to_string(facts.ranks.size()) + " rank" + (facts.ranks.size() == 1 ? "" : "s") + ": " +
          bytesText(arena) + " of memory";

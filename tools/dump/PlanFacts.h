@@ -22,11 +22,15 @@ struct ProgramFacts {
   std::string repeats;                // "3 + 20 x 16 + 8 steps", where a section is called more than once; else empty
   uint64_t kernels = 0, messages = 0; // messages: as which the collectives are sent
   std::map<std::string, CollectiveCount> collectives; // "all-reduce over data" -> how many
+  std::map<std::string, CollectiveCount> stages;      // "send to stage 1", "receive from stage 0"
   CollectiveCount total() const;
+  uint64_t bytesSent() const; // by collectives and to other stages
 };
 
 struct RankFacts {
   uint64_t rank = 0, arenaBytes = 0, parameterBytes = 0, stateBytes = 0, constantBytes = 0;
+  std::string stage;  // "stage 1 of 4"; empty: no pipeline
+  std::string frames; // "3 x 1.5 MiB", by frame; empty: none
   std::vector<ProgramFacts> programs;
 };
 

@@ -141,6 +141,10 @@ private:
           reads(step.collective().input());
           writes(step.collective().output());
         }
+        if (step.has_send())
+          reads(step.send().input());
+        if (step.has_receive())
+          writes(step.receive().output());
         std::ranges::for_each(step.kernel().inputs(), reads);
         std::ranges::for_each(step.kernel().outputs(), writes);
       }
@@ -172,8 +176,10 @@ private:
   Json steps() const {
     Json steps = Json::array();
     for (const plan::Step &step : program_.steps())
-      steps.push_back(Json::array(
-          {step.name(), step.has_collective() ? rt::collectiveName(step.collective().kind()) : step.kernel().name()}));
+      steps.push_back(Json::array({step.name(), step.has_collective() ? rt::collectiveName(step.collective().kind())
+                                                : step.has_send()     ? "send"
+                                                : step.has_receive()  ? "receive"
+                                                                      : step.kernel().name()}));
     return steps;
   }
 

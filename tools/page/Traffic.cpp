@@ -82,10 +82,22 @@ RankTraffic trafficOf(const plan::Plan &plan, size_t ranks) {
   const plan::Program &program = plan.programs(0);
   const rt::TimeOrder order(program);
   for (int s = 0; s < program.steps_size(); ++s) {
-    if (!program.steps(s).has_collective())
+    const plan::Step &step = program.steps(s);
+    const uint64_t times = order.timesOf(uint32_t(s));
+    if (step.has_send()) {
+      const plan::Buffer &buffer = plan.buffers(int(step.send().input()));
+      const uint64_t bytes = times * rt::bytesOf(rt::toVector(buffer.shape()), buffer.dtype()).value_or(0);
+      traffic.sent += bytes;
+      if (!traffic.to.empty())
+        traffic.to[step.send().peer()] += double(bytes);
+      auto &[count, sum] = traffic.kinds[{"send", "stage"}];
+      count += times;
+      sum += double(bytes);
+    }
+    if (!step.has_collective())
       continue;
-    const plan::Collective &c = program.steps(s).collective();
-    const uint64_t times = order.timesOf(uint32_t(s)), bytes = rt::bytesSent(plan, c) * times;
+    const plan::Collective &c = step.collective();
+    const uint64_t bytes = rt::bytesSent(plan, c) * times;
     traffic.sent += bytes;
     if (!traffic.to.empty())
       share(plan, c, double(bytes), traffic.to);

@@ -107,13 +107,13 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
     }
     std::vector<char> global;
     TESSERA_RETURN_IF_ERROR(
-        gatherGlobal(**executor, plans, (*executor)->bindings(plan::OUTPUT, "train").at(0), global));
+        gatherGlobal(**executor, BoundTensors(plans), (*executor)->bindings(plan::OUTPUT, "train").at(0), global));
     if (world.rank() == 0 && !widen) {
       out.resize(global.size() / 4);
       std::memcpy(out.data(), global.data(), global.size());
     }
     int state = (*executor)->bindings(plan::STATE, "").at(0);
-    TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, plans, state, global));
+    TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, BoundTensors(plans), state, global));
     if (world.rank() == 0) {
       moment.resize(6);
       convertElements(global.data(), (*executor)->heldType(state), moment.data(), plan::F64, 6);
@@ -187,7 +187,7 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
     TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file, false));
     TESSERA_RETURN_IF_ERROR((*executor)->run(0));
     std::vector<char> global;
-    TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, plans, 1, global));
+    TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, BoundTensors(plans), 1, global));
     if (world.rank() == 0)
       std::memcpy(twice.data(), global.data(), 96);
     return saveWeights(**executor, plans, scratch.path + "/again.safetensors");

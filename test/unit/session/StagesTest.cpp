@@ -1,0 +1,200 @@
+// Pipelines through runPlan: each stage binds tensors of its own, and the run looks like that of one rank.
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/ConvertCheckpoint.h"
+#include "runtime/checkpoint/Folder.h"
+#include "runtime/data/NpyFile.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/session/Numerics.h"
+#include "runtime/session/Session.h"
+#include "test/unit/plan/StagePlan.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using namespace tessera::rt;
+namespace plan = tessera::plan;
+namespace fs = std::filesystem;
+using RtStatus = tessera::rt::Status;
+
+namespace {
+
+struct Fixture {
+  const StagePlan made{2, 4, true};
+  std::string path;
+  Fixture() {
+    path = (fs::temp_directory_path() / "tessera-test-XXXXXX").string();
+    REQUIRE(mkdtemp(path.data()));
+    // Three batches of 16 samples; small numbers, so that all sums are exact.
+    std::vector<float> x(48 * 2), t(48 * 2);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = float(i * 5 % 3) - 1;
+      t[i] = float(i * 7 % 3) - 1;
+    }
+    REQUIRE(writeNpy(path + "/x.npy", plan::F32, {48, 2}, x.data()).ok());
+    REQUIRE(writeNpy(path + "/t.npy", plan::F32, {48, 2}, t.data()).ok());
+    write("pipeline", made.plans());
+    write("single", {made.sequential()});
+  }
+  ~Fixture() { fs::remove_all(path); }
+
+  void write(const std::string &name, std::vector<plan::Plan> plans) {
+    for (plan::Plan &plan : plans)
+      plan.set_global_batch(16);
+    plan::Plan sequential = made.sequential();
+    sequential.set_global_batch(16);
+    REQUIRE(writePlanDirectory(path + "/" + name, {plans.begin(), plans.end()}, PlanContents(sequential)).ok());
+  }
+
+  RunOptions options() const {
+    RunOptions o;
+    o.data = "npy:" + path + "/x.npy," + path + "/t.npy";
+    o.backend = "reference";
+    o.shuffle = true;
+    return o;
+  }
+
+  RunResult run(const std::string &name, const RunOptions &options, const std::string &log = "") {
+    Result<PlanDirectory> plan = readPlanDirectory(path + "/" + name);
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    Console console(nullptr);
+    if (!log.empty())
+      REQUIRE(console.openLog(log, false).ok());
+    RunResult result;
+    RtStatus status = runRanks(int(plan->ranks.size()),
+                               [&](World &world) { return runPlan(*plan, options, world, console, result); });
+    INFO(status.message());
+    REQUIRE(status.ok());
+    return result;
+  }
+
+  std::map<std::string, std::vector<float>> tensorsOf(const std::string &checkpoint) {
+    Result<std::string> found = findCheckpoint(checkpoint);
+    REQUIRE(found.ok());
+    Result<Checkpoint> opened = Checkpoint::open(*found);
+    REQUIRE(opened.ok());
+    CHECK(damagesOf(*opened).empty());
+    std::map<std::string, std::vector<float>> tensors;
+    for (const std::string &name : opened->names()) {
+      std::vector<float> values(4);
+      REQUIRE(opened->read(name, wholeBlock({2, 2}), plan::F32, values.data()).ok());
+      tensors[name] = values;
+    }
+    return tensors;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a pipeline trains as one rank does, and its checkpoints go on anywhere") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.steps = 1;
+  o.checkpointDir = f.path + "/two";
+  o.saveWeights = f.path + "/weights.safetensors";
+  const RunResult stages = f.run("pipeline", o);
+  o.checkpointDir = f.path + "/one";
+  const RunResult single = f.run("single", o);
+  CHECK(stages.steps == 1);
+  CHECK(stages.loss == single.loss);
+  CHECK(stages.loss != 0);
+  const auto tensors = f.tensorsOf(f.path + "/two");
+  CHECK(tensors.size() == 2);
+  CHECK(tensors == f.tensorsOf(f.path + "/one"));
+  CHECK(tensors.at("w0") != tensors.at("w1"));
+  for (const auto &[from, to] : {std::pair("two", "single"), std::pair("one", "pipeline")}) {
+    RunOptions resumed = f.options();
+    resumed.steps = 2;
+    resumed.resumeDir = f.path + "/" + from;
+    resumed.checkpointDir = f.path + "/" + from + "-on-" + to;
+    f.run(to, resumed);
+  }
+  CHECK(f.tensorsOf(f.path + "/two-on-single") == f.tensorsOf(f.path + "/one-on-pipeline"));
+  RunOptions whole = f.options();
+  whole.steps = 1;
+  whole.integrated = true;
+  whole.checkpointDir = f.path + "/whole";
+  f.run("pipeline", whole);
+  CHECK(f.tensorsOf(f.path + "/whole") == tensors);
+}
+
+TEST_CASE("a pipeline is verified against the unpartitioned program") {
+  Fixture f;
+  for (bool widen : {false, true}) {
+    RunOptions o = f.options();
+    o.mode = RunMode::Verify;
+    o.steps = 2;
+    o.widen = widen;
+    CHECK(f.run("pipeline", o).verified);
+  }
+  // A plan that computes something else is found out.
+  std::vector<plan::Plan> wrong = f.made.plans();
+  for (plan::Plan &plan : wrong)
+    for (plan::Step &step : *plan.mutable_programs(0)->mutable_steps())
+      if (step.name() == "w1")
+        step.mutable_kernel()->set_name("add");
+  f.write("pipeline", wrong);
+  RunOptions o = f.options();
+  o.mode = RunMode::Verify;
+  o.steps = 1;
+  CHECK_FALSE(f.run("pipeline", o).verified);
+}
+
+TEST_CASE("a pipeline is traced, profiled and logged") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.steps = 3;
+  o.profile = true;
+  o.numerics = NumericsPolicy::Stop;
+  o.traceFile = f.path + "/trace.json";
+  f.run("pipeline", o, f.path + "/log.jsonl");
+  std::map<std::string, int> sends, receives;
+  const nlohmann::json trace = nlohmann::json::parse(*readFile(o.traceFile, 1 << 22));
+  for (const auto &event : trace["traceEvents"])
+    if (event.value("cat", "") == "send") {
+      ++sends[std::to_string(event["pid"].get<int>()) + " to " + std::to_string(event["args"]["peer"].get<int>())];
+      CHECK(event["args"].contains("channel"));
+      CHECK(event["args"]["bytes_sent"].get<int>() > 0);
+    } else if (event.value("cat", "") == "receive") {
+      ++receives[std::to_string(event["pid"].get<int>()) + " from " + std::to_string(event["args"]["peer"].get<int>())];
+    }
+  CHECK(sends == std::map<std::string, int>{{"0 to 2", 4}, {"1 to 3", 4}, {"2 to 0", 5}, {"3 to 1", 5}});
+  CHECK(receives == std::map<std::string, int>{{"0 from 2", 5}, {"1 from 3", 5}, {"2 from 0", 4}, {"3 from 1", 4}});
+}
+
+TEST_CASE("what is not finite is found where it was made, not where it was received") {
+  const std::vector<plan::Plan> plans = StagePlan{1, 4, true}.plans();
+  std::vector<std::string> found(2);
+  RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
+    const auto rank = size_t(world.rank());
+    auto backend = createBackend("reference");
+    auto executor = Executor::create(plans[rank], **backend, world, {});
+    if (!executor)
+      return executor.status();
+    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(nullptr, false));
+    std::vector<float> rows(16, 1);
+    if (rank == 0) // the product with w0 overflows in micro-batch 3 alone
+      rows[4] = rows[5] = rows[12] = rows[13] = 3e38f;
+    TESSERA_RETURN_IF_ERROR((*executor)->feed(0, rows.data()));
+    Numerics numerics(**executor, "train", 1);
+    TESSERA_RETURN_IF_ERROR(numerics.keep());
+    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+    Result<double> loss = (*executor)->fetchScalar(plan::LOSS, "train");
+    Result<bool> bad = numerics.bad(*loss);
+    CHECK(*bad);
+    TESSERA_RETURN_IF_ERROR(numerics.restore());
+    TESSERA_RETURN_IF_ERROR((*executor)->feed(0, rows.data()));
+    Result<std::string> why = numerics.explain();
+    if (!why)
+      return why.status();
+    found[rank] = *why;
+    return {};
+  });
+  INFO(status.message());
+  REQUIRE(status.ok());
+  CHECK(found[0] == "the operator 'h' (matmul) makes an infinity of finite operands in micro-batch 3 of 4 on rank 0");
+  CHECK(found[1] == found[0]);
+}
