@@ -12,6 +12,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -72,6 +73,8 @@ private:
     OpBuilder builder(ops.front());
     auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(), TypeRange(ValueRange(outputs)), inputs);
     fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));
+    if (Attribute section = ops.front()->getAttr(graph::kSectionAttr))
+      fused->setAttr(graph::kSectionAttr, section);
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping mapping;
     for (Value input : inputs)

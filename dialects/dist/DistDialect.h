@@ -30,6 +30,13 @@ inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
 /// On an operator: an array with one dictionary per rank. It holds the kernel attributes that differ between ranks
 /// (offsets of a block), which replace the operator's attributes of the same name.
 inline constexpr llvm::StringLiteral kPerRankAttr = "dist.per_rank";
+// In a pipeline:
+/// On operators of a local program, before it is cut, and on the modules of the stages: the number of the stage (i64).
+inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
+/// On the modules of the stages: how many there are (i64). Their mesh is that of one stage.
+inline constexpr llvm::StringLiteral kStagesAttr = "dist.stages";
+/// On a stage's function: what runs, as pairs of section and micro-batch, an array of i64.
+inline constexpr llvm::StringLiteral kCallsAttr = "dist.calls";
 
 /// The module's mesh; one rank if it carries none.
 Mesh getMesh(mlir::ModuleOp module);

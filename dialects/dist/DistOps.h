@@ -15,6 +15,11 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace tessera::dist {
+/// The axis of a pipeline's mesh along which its stages lie. The meshes of modules do not have it.
+inline constexpr llvm::StringLiteral kStageAxis = "stage";
+} // namespace tessera::dist
+
 #define GET_OP_CLASSES
 #include "dialects/dist/DistOps.h.inc"
 

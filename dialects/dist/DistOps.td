@@ -1,7 +1,7 @@
 //===- DistOps.td - reshards and collectives ----------------------------------------------------===//
 //
 // In phase 4 `dist.reshard` marks, on global tensors, where a sharding changes. In phase 5 `dist.collective` says, on
-// local tensors, which collectives change it.
+// local tensors, which collectives change it. In a pipeline `dist.send` and `dist.receive` lead from stage to stage.
 //
 //===--------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIST_OPS_TD
@@ -62,6 +62,33 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
     /// The collective of the planner. Its `result` (a sharding) is empty, since the operator does not store it.
     ::tessera::dist::Collective getCollective(const ::tessera::dist::Mesh &mesh);
   }];
+}
+
+// Not pure: both have an effect on another rank.
+def Dist_SendOp : Op<Dist_Dialect, "send"> {
+  let summary = "sends a local tensor to the ranks of another stage (phase 5)";
+  let description = [{
+    Every rank sends to the one at the same place of the mesh of stage `peer`. It does not wait for the receiver. The
+    n-th message of a channel is received by the n-th receive.
+
+    ```mlir
+    dist.send %0 {channel = 3, peer = 1} : tensor<8x6xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$x, I64Attr:$peer, I64Attr:$channel);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Dist_ReceiveOp : Op<Dist_Dialect, "receive"> {
+  let summary = "waits for a local tensor from the ranks of another stage (phase 5)";
+  let description = [{
+    ```mlir
+    %0 = dist.receive {channel = 3, peer = 0} : tensor<8x6xf32>
+    ```
+  }];
+  let arguments = (ins I64Attr:$peer, I64Attr:$channel);
+  let results = (outs AnyRankedTensor:$y);
+  let assemblyFormat = "attr-dict `:` type($y)";
 }
 
 #endif

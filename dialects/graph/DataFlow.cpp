@@ -1,9 +1,13 @@
 #include "dialects/graph/DataFlow.h"
 
+#include "dialects/dist/DistOps.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Sections.h"
+
+#include <array>
 
 using namespace mlir;
 
@@ -41,7 +45,7 @@ std::vector<llvm::SmallVector<int, 2>> DataFlow::readers() const {
 bool DataFlow::variesInBody(int value) const {
   const Value &v = values[size_t(value)];
   if (v.maker >= 0)
-    return !v.sum && steps[size_t(v.maker)].section == Section::Body;
+    return !v.sum && inBody(steps[size_t(v.maker)].section);
   return llvm::any_of(updates, [&](auto update) {
     return update.first == value && values[size_t(update.second)].maker >= 0 && variesInBody(update.second);
   });
@@ -66,6 +70,10 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
   for (Operation &op : block.without_terminator())
     for (Value v : op.getResults())
       add(v);
+  // A stage of a pipeline sees only a part of the data flow, so its operators carry their sections.
+  auto staged = func->getAttrOfType<IntegerAttr>(kMicroBatchesAttr);
+  std::array<int, kSections> exchanged; // what the last send or receive of a section makes
+  exchanged.fill(-1);
   for (Operation &op : block.without_terminator()) {
     llvm::SmallVector<int> reads, makes;
     for (Value v : op.getOperands())
@@ -76,12 +84,21 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
     }
     if (isView(&op))
       flow.values[makes.front()].viewOf = reads.front();
-    const int step = flow.addStep(loopPart(&op), reads, makes);
-    operators.push_back(&op);
+    Section section = Section::Begin;
     if (std::optional<int64_t> batches = microBatches(&op)) {
       parts = *batches;
-      flow.steps[step].section = Section::Body;
+      section = Section::Body;
     }
+    if (staged)
+      section = sectionOf(&op);
+    if (isa<dist::SendOp, dist::ReceiveOp>(op)) {
+      if (int &last = exchanged[size_t(section)]; last >= 0)
+        reads.push_back(last);
+      makes.push_back(exchanged[size_t(section)] = flow.addValue({}, 0));
+      tensors.push_back(Value());
+    }
+    flow.addStep(loopPart(&op), reads, makes, section);
+    operators.push_back(&op);
   }
   for (Value v : block.getTerminator()->getOperands())
     flow.results.push_back(index.lookup(v));
@@ -90,7 +107,10 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
       flow.values[flow.results[*result]].kept = true;
       flow.updates.push_back({index.lookup(arg), flow.results[*result]});
     }
-  findSections(flow);
+  if (staged)
+    parts = staged.getInt();
+  else
+    findSections(flow);
 }
 
 } // namespace tessera::graph

@@ -30,10 +30,16 @@ enum class LoopPart {
 
 /// A part of a step (Sections.h).
 enum class Section : uint8_t {
-  Begin, // runs once, before the body. A program without micro-batches has no other section.
-  Body,  // runs once for each micro-batch
-  End,   // runs once, behind the body
+  Begin,  // runs once, before the body. A program without micro-batches has no other section.
+  Body,   // runs once for each micro-batch; of a pipeline's stage the forward pass
+  Input,  // of a pipeline's stage: what it sends back to the stages before it
+  Weight, // of a pipeline's stage: the rest of the backward pass
+  End,    // runs once, behind the body
 };
+inline constexpr size_t kSections = 5;
+
+/// Whether the section runs once for each micro-batch.
+inline bool inBody(Section section) { return section != Section::Begin && section != Section::End; }
 
 struct DataFlow {
   struct Value {
@@ -68,16 +74,19 @@ struct DataFlow {
 /// A function as plain data, with one step per operator of its block. An operator may stand before the producers of its
 /// operands. Parameters, states and the results that update an argument are kept. Tensors are ranked and static. Steps
 /// have their sections.
+///
+/// Sends and receives of one section stay in the order in which they stand: each makes a value of no bytes that the
+/// next one reads. So nothing is moved together that waits for another rank in between.
 struct FunctionFlow {
   explicit FunctionFlow(mlir::func::FuncOp func);
 
   /// How often an operator runs in a step of the program.
-  int64_t times(int step) const { return flow.steps[size_t(step)].section == Section::Body ? parts : 1; }
+  int64_t times(int step) const { return inBody(flow.steps[size_t(step)].section) ? parts : 1; }
 
   DataFlow flow;
   int64_t parts = 1;                        // micro-batches
   std::vector<mlir::Operation *> operators; // by step
-  std::vector<mlir::Value> tensors;         // by value
+  std::vector<mlir::Value> tensors;         // by value; null: orders sends and receives
   llvm::DenseMap<mlir::Value, int> index;   // of values; looked up only
 };
 

@@ -40,6 +40,14 @@ inline constexpr llvm::StringLiteral kLogAsAttr = "graph.log_as";
 /// state for it.
 inline constexpr llvm::StringLiteral kFrozenAttr = "graph.frozen";
 
+/// In a stage of a pipeline: on a function the number of micro-batches (i64), and on its operators the section
+/// (Sections.h): begin, forward, input, weight or end.
+inline constexpr llvm::StringLiteral kMicroBatchesAttr = "graph.micro_batches", kSectionAttr = "graph.section";
+
+/// In a stage of a pipeline, on arguments of the role input and on outputs: the place among all of the whole program's
+/// (i64).
+inline constexpr llvm::StringLiteral kOrdinalAttr = "graph.ordinal";
+
 /// Roles of results that only report on a step: its learning rate, and the norm of all gradients before clipping. They
 /// are scalars, equal on all ranks.
 inline constexpr llvm::StringLiteral kLearningRate = "learning_rate", kGradientNorm = "gradient_norm";

@@ -10,7 +10,7 @@ namespace {
 
 bool madeInBody(const DataFlow &flow, int value) {
   const int maker = flow.values[size_t(value)].maker;
-  return maker >= 0 && flow.steps[size_t(maker)].section == Section::Body;
+  return maker >= 0 && inBody(flow.steps[size_t(maker)].section);
 }
 
 /// Asks `eager` about a step again.
@@ -102,9 +102,7 @@ public:
 
 private:
   /// Whether the step reads what the body needs for the next micro-batch again.
-  bool staysFor(const DataFlow::Step &step, int root) const {
-    return step.section == Section::Body && !madeInBody(flow_, root);
-  }
+  bool staysFor(const DataFlow::Step &step, int root) const { return inBody(step.section) && !madeInBody(flow_, root); }
 
   bool isView(const DataFlow::Step &step) const {
     return !step.makes.empty() && flow_.values[step.makes.front()].viewOf >= 0;
@@ -157,7 +155,7 @@ std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order)
   std::vector<Lifetime> lives(flow.values.size());
   int64_t bodyFirst = 0, bodyLast = -1;
   for (auto [time, s] : llvm::enumerate(order))
-    if (flow.steps[s].section == Section::Body) {
+    if (inBody(flow.steps[s].section)) {
       bodyFirst = bodyLast < 0 ? int64_t(time) : bodyFirst;
       bodyLast = int64_t(time);
     }
@@ -166,7 +164,7 @@ std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order)
     life.last = std::max(life.last, time);
   };
   for (auto [time, s] : llvm::enumerate(order)) {
-    const bool again = flow.steps[s].section == Section::Body; // what it reads is read until the body's last step
+    const bool again = inBody(flow.steps[s].section); // what it reads is read until the body's last step
     for (int value : flow.steps[s].reads)
       touch(value, again && !madeInBody(flow, flow.root(value)) ? bodyLast : int64_t(time));
     for (int value : flow.steps[s].makes) {

@@ -1,7 +1,10 @@
 #include "dialects/graph/Sections.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+
+#include <array>
 
 using namespace mlir;
 
@@ -30,6 +33,18 @@ std::vector<bool> findBehindSums(const DataFlow &flow, llvm::ArrayRef<llvm::Smal
 }
 
 } // namespace
+
+static constexpr std::array<llvm::StringLiteral, kSections> kNames = {"begin", "forward", "input", "weight", "end"};
+
+Section sectionOf(Operation *op) {
+  auto name = op->getAttrOfType<StringAttr>(kSectionAttr);
+  const auto *it = name ? llvm::find(kNames, name.getValue()) : kNames.begin();
+  return it == kNames.end() ? Section::Begin : Section(it - kNames.begin());
+}
+
+void setSection(Operation *op, Section section) {
+  op->setAttr(kSectionAttr, StringAttr::get(op->getContext(), kNames[size_t(section)]));
+}
 
 void findSections(DataFlow &flow) {
   llvm::SmallVector<int> work;

@@ -17,6 +17,9 @@
 // A program runs begin, then the body for the micro-batches 0, 1, ..., then end. A program without micro-batches has
 // the section begin alone.
 //
+// A stage of a pipeline sees only a part of this data flow. There the sections are stored: the function carries the
+// number of micro-batches, every operator its section, and the body has three (DataFlow.h).
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_GRAPH_SECTIONS_H
 #define TESSERA_DIALECTS_GRAPH_SECTIONS_H
@@ -24,6 +27,10 @@
 #include "dialects/graph/DataFlow.h"
 
 namespace tessera::graph {
+
+/// The section that an operator carries, of a stage of a pipeline; Begin if it carries none.
+Section sectionOf(mlir::Operation *op);
+void setSection(mlir::Operation *op, Section section);
 
 /// Sets the sections of all steps. Those that take rows or add up are in the body already.
 void findSections(DataFlow &flow);
