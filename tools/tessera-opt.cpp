@@ -8,6 +8,7 @@
 #include "compiler/autodiff/Passes.h"
 #include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
+#include "compiler/pipeline/Passes.h"
 #include "compiler/training/Passes.h"
 #include "compiler/transform/Passes.h"
 #include "dialects/dist/DistDialect.h"
@@ -28,6 +29,7 @@ int main(int argc, char **argv) {
   tessera::compiler::registerPartitionPasses();
   tessera::compiler::registerPartitionPipelines();
   tessera::compiler::registerHybridPasses();
+  tessera::compiler::registerPipelinePasses();
   tessera::strategies::registerAssignPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's pass driver\n", registry));
 }

@@ -14,14 +14,24 @@ void buildReshardPipeline(OpPassManager &manager) {
 }
 
 void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &options) {
-  manager.addPass(createLocalizePass(options.cost));
-  buildLocalPipeline(manager, options.fuse, options.join);
+  buildWholePipeline(manager, options.cost);
+  buildOrderPipeline(manager, options.fuse, options.join);
 }
 
 void buildLocalPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {
   manager.addPass(createVerifyLocalPass());
+  manager.addPass(createOptimizeCollectivesPass());
+  buildOrderPipeline(manager, fuse, join);
+}
+
+void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost) {
+  manager.addPass(createLocalizePass(cost));
+  manager.addPass(createVerifyLocalPass());
   // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());
+}
+
+void buildOrderPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {
   // Before fusion, since its choice needs the time of every operator.
   if (join)
     manager.addPass(createJoinCollectivesPass(join));

@@ -56,6 +56,9 @@ struct PartitionOptions {
 /// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);
 void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
+/// The parts of buildLocalizePipeline. Between the two a pipeline is cut into stages; the second runs on each of them.
+void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost);
+void buildOrderPipeline(mlir::OpPassManager &manager, bool fuse, const JoinedCollectives &join);
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 
 /// The passes after localisation, for programs that are local from the start (mode hybrid).

@@ -1,0 +1,184 @@
+#include "compiler/pipeline/Calls.h"
+
+#include "compiler/pipeline/ProgramParts.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/Sections.h"
+#include "strategies/pipeline/FindOrder.h"
+#include "strategies/pipeline/NamedOrders.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
+#include <numeric>
+
+using namespace mlir;
+using tessera::strategies::Cost;
+
+namespace tessera::compiler {
+
+static const std::vector<std::string> &schedules() {
+  static const std::vector<std::string> names = {"auto", "gpipe", "1f1b", "zb-h1"};
+  return names;
+}
+
+llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
+  PipelineOptions options;
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef part : parts) {
+    auto [name, value] = part.split('=');
+    if (name.trim() != "schedule" || !llvm::is_contained(schedules(), value.trim()))
+      return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s", text.str().c_str(),
+                                     llvm::join(schedules(), ", ").c_str());
+    options.schedule = value.trim().str();
+  }
+  return options;
+}
+
+llvm::SmallVector<ModuleOp> stagesOf(ModuleOp module) { return llvm::SmallVector<ModuleOp>(module.getOps<ModuleOp>()); }
+
+namespace {
+
+using graph::Section;
+
+/// What a stage's function takes in each section, and the bytes that it sends, once.
+struct StageTimes {
+  std::array<Cost, graph::kSections> time = {};
+  int64_t sent = 0, largest = 0; // for one micro-batch: of all messages, of one
+  int64_t held = 0, kept = 0;    // bytes of the forward pass that only Input, or also Weight reads
+};
+
+llvm::Expected<StageTimes> priceStage(func::FuncOp func, const PipelineCosts &costs, StageReport &report) {
+  llvm::Expected<std::vector<Cost>> times = operatorTimes(func, costs);
+  if (!times)
+    return times.takeError();
+  StageTimes stage;
+  const ProgramParts parts(func);
+  const graph::FunctionFlow &program = parts.program;
+  const bool staged = func->hasAttr(graph::kMicroBatchesAttr);
+  const auto readers = program.flow.readers();
+  for (auto [s, op] : llvm::enumerate(program.operators)) {
+    const Section section = program.flow.steps[s].section;
+    stage.time[size_t(section)] += (*times)[s];
+    ++report.operators;
+    const bool counts = !staged || graph::inBody(section);
+    if (counts && report.first.empty() && (*times)[s] > 0 && !parts.free[s])
+      report.first = graph::nameOf(op);
+    if (auto send = dyn_cast<dist::SendOp>(op); send && counts) {
+      const int64_t bytes = program.flow.values[size_t(program.index.lookup(send.getX()))].bytes;
+      stage.sent += bytes;
+      stage.largest = std::max(stage.largest, bytes);
+    }
+    if (section != Section::Body)
+      continue;
+    for (int value : program.flow.steps[s].makes) {
+      Section last = Section::Body;
+      for (int reader : readers[size_t(value)])
+        if (size_t(reader) < program.flow.steps.size())
+          last = std::max(last, program.flow.steps[size_t(reader)].section);
+      if (program.flow.values[size_t(value)].viewOf >= 0 || program.flow.values[size_t(value)].sum)
+        continue;
+      (last == Section::Input ? stage.held : stage.kept) +=
+          last == Section::Body ? 0 : program.flow.values[size_t(value)].bytes;
+    }
+  }
+  return stage;
+}
+
+strategies::Pipeline pipelineOf(llvm::ArrayRef<StageTimes> stages, const PipelineCosts &costs, int64_t parts) {
+  strategies::Pipeline pipeline;
+  pipeline.devices = int(stages.size());
+  pipeline.microBatches = int(parts);
+  pipeline.limits.assign(stages.size(), -1);
+  for (auto [s, stage] : llvm::enumerate(stages)) {
+    pipeline.stages.push_back({int(s), stage.time[size_t(Section::Body)], stage.time[size_t(Section::Input)],
+                               stage.time[size_t(Section::Weight)], stage.held + stage.kept, stage.kept});
+    if (s > 0)
+      pipeline.transfers.push_back(costs.message(std::max(stages[s - 1].largest, stage.largest)));
+  }
+  return pipeline;
+}
+
+/// The order by its name, or the best that is found in the memory that 1f1b needs.
+llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, llvm::StringRef schedule) {
+  if (schedule == "auto") {
+    pipeline.limits = strategies::runInOrder(pipeline, strategies::oneForwardOneBackward(pipeline)).peak;
+    strategies::FoundOrder found = strategies::findOrder(pipeline, strategies::Goal::Makespan);
+    if (found.order.empty())
+      return llvm::createStringError("internal error: no order of the pipeline was found");
+    return std::move(found.order);
+  }
+  for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
+    if (schedule == named.name)
+      return std::move(named.order);
+  return llvm::createStringError("internal error: no order '" + schedule.str() + "'");
+}
+
+void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks) {
+  llvm::SmallVector<int64_t> calls = {int64_t(Section::Begin), 0};
+  for (const strategies::PipelineTask &task : tasks)
+    calls.append({int64_t(Section::Body) + int64_t(task.action), task.microBatch});
+  calls.append({int64_t(Section::End), 0});
+  func->setAttr(dist::kCallsAttr, Builder(func.getContext()).getDenseI64ArrayAttr(calls));
+}
+
+} // namespace
+
+llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
+                        PipelineReport &report) {
+  report = {};
+  report.schedule = options.schedule;
+  const llvm::SmallVector<ModuleOp> modules = stagesOf(module);
+  std::vector<StageTimes> stages;
+  llvm::SmallVector<func::FuncOp> functions;
+  for (ModuleOp stage : modules) {
+    functions.push_back(mainFunction(stage));
+    StageReport &out = report.stages.emplace_back();
+    llvm::Expected<StageTimes> priced = priceStage(functions.back(), costs, out);
+    if (!priced)
+      return priced.takeError();
+    auto time = [&](Section section) { return priced->time[size_t(section)]; };
+    out.forward = time(Section::Body);
+    out.input = time(Section::Input);
+    out.weight = time(Section::Weight);
+    out.once = time(Section::Begin) + time(Section::End);
+    out.bytesSent = priced->sent;
+    stages.push_back(*priced);
+  }
+  auto staged = functions.front()->getAttrOfType<IntegerAttr>(graph::kMicroBatchesAttr);
+  Cost busy = 0;
+  if (!staged) { // one micro-batch, for which the stages run one after the other
+    report.schedule = "none";
+    for (const StageReport &stage : report.stages) {
+      busy += stage.once;
+      report.predicted += stage.once + (stage.bytesSent > 0 ? costs.message(stage.bytesSent) : 0);
+    }
+  } else {
+    report.microBatches = staged.getInt();
+    const strategies::Pipeline pipeline = pipelineOf(stages, costs, report.microBatches);
+    if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
+      return llvm::createStringError("internal error: the pipeline: " + error);
+    llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, report.schedule);
+    if (!order)
+      return order.takeError();
+    const strategies::PipelineRun run = strategies::runInOrder(pipeline, *order);
+    if (!run.error.empty())
+      return llvm::createStringError("internal error: the pipeline's order: " + run.error);
+    Cost once = 0;
+    for (const StageReport &stage : report.stages) {
+      once = std::max(once, stage.once);
+      busy += stage.once + report.microBatches * (stage.forward + stage.input + stage.weight);
+    }
+    report.predicted = run.makespan + once;
+    for (auto [func, tasks] : llvm::zip_equal(functions, *order))
+      setCalls(func, tasks);
+  }
+  if (report.predicted > 0)
+    report.bubble = 1 - double(busy) / (double(report.predicted) * double(modules.size()));
+  return llvm::Error::success();
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,46 @@
+//===- PlaceOperators.h - the stage of every operator ------------------------------------------------===//
+//
+// The search cuts the forward pass of the training step, else of the first function, into stages (strategies/pipeline/stages). Everything else
+// follows from data flow and from what operators carry about their origin:
+//
+//   parameter   the first stage whose forward pass reads it
+//   state       the stage of the parameter, else of the operator that makes its new value
+//   gradient    the stage of the operator that it is a gradient of, but never behind the gradients that it reads
+//   update      the stage of the parameter
+//   the rest    the stage of its largest operand
+//   free        none: every stage that reads it computes it (ProgramParts.h)
+//
+// In the other functions an operator lies where its parameters are, and not before what it reads.
+//
+// Operators and arguments that have a stage get the attribute dist.stage.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_PIPELINE_PLACEOPERATORS_H
+#define TESSERA_COMPILER_PIPELINE_PLACEOPERATORS_H
+
+#include "strategies/cost/CostModel.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tessera::compiler {
+
+/// The costs of a pipeline's operators.
+struct PipelineCosts {
+  const strategies::CostModel &all;   // of the whole mesh, whose first axis has the stages: kernels, messages
+  const strategies::CostModel &stage; // of a stage's mesh: collectives
+  int64_t limit = 0;                  // bytes of memory per rank
+
+  int64_t stages() const { return all.mesh().axisSize(0); }
+  /// The time of a message between two stages.
+  strategies::Cost message(int64_t bytes) const;
+};
+
+/// The time of each operator of a local function when it runs once, by step.
+llvm::Expected<std::vector<strategies::Cost>> operatorTimes(mlir::func::FuncOp func, const PipelineCosts &costs);
+
+/// Places all functions of a local module. An error if it has less to cut than stages.
+llvm::Error placeOperators(mlir::ModuleOp local, const PipelineCosts &costs);
+
+} // namespace tessera::compiler
+
+#endif

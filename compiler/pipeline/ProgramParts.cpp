@@ -1,0 +1,87 @@
+#include "compiler/pipeline/ProgramParts.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Order.h"
+
+using namespace mlir;
+
+namespace tessera::compiler {
+
+func::FuncOp mainFunction(ModuleOp module) {
+  if (auto train = module.lookupSymbol<func::FuncOp>("train"))
+    return train;
+  return *module.getOps<func::FuncOp>().begin();
+}
+
+bool isOwned(func::FuncOp func, unsigned argument) {
+  llvm::StringRef role = graph::argRole(func, argument);
+  return role == graph::kParameter || role == graph::kState;
+}
+
+bool isTold(func::FuncOp func, unsigned result) {
+  llvm::StringRef role = graph::resultRole(func, result);
+  return role == graph::kLoss || role == graph::kCorrect || role == graph::kPredictions ||
+         role == graph::kLearningRate || role == graph::kGradientNorm;
+}
+
+/// The results for which the forward pass runs.
+static llvm::SmallVector<Value> findGoals(func::FuncOp func, const graph::DataFlow &flow) {
+  llvm::SmallVector<Value> goals;
+  Operation *end = func.getBody().front().getTerminator();
+  std::vector<bool> isNew(end->getNumOperands(), false);
+  for (unsigned arg = 0; arg < func.getNumArguments(); ++arg)
+    if (auto result = graph::updateOf(func, arg); result && *result < isNew.size())
+      isNew[*result] = true;
+  for (auto [r, value] : llvm::enumerate(end->getOperands())) {
+    const llvm::StringRef role = graph::resultRole(func, unsigned(r));
+    const bool told = role != graph::kLearningRate && role != graph::kGradientNorm;
+    if (isNew[r] ? flow.variesInBody(flow.results[r]) : told)
+      goals.push_back(value);
+  }
+  return goals;
+}
+
+ProgramParts::ProgramParts(func::FuncOp func) : program(func), order(graph::dependenceOrder(program.flow)) {
+  const size_t steps = program.operators.size();
+  for (size_t s = 0; s < steps; ++s)
+    hasBody |= inBody(int(s));
+  forward.assign(steps, false);
+  std::vector<bool> seen(steps, false);
+  llvm::SmallVector<Value> work = findGoals(func, program.flow);
+  while (!work.empty()) {
+    const int maker = makerOf(work.pop_back_val());
+    if (maker < 0 || seen[size_t(maker)])
+      continue;
+    seen[size_t(maker)] = true;
+    forward[size_t(maker)] = !hasBody || inBody(maker);
+    for (Value operand : program.operators[size_t(maker)]->getOperands())
+      work.push_back(operand);
+  }
+  // By what a step depends on: nothing but constants and the step's number, or the model's inputs as well.
+  enum Sources { Known, Inputs, Others };
+  std::vector<Sources> sources(steps, Others);
+  free.assign(steps, false);
+  for (int s : order) {
+    Operation *op = program.operators[size_t(s)];
+    Sources from = isa<dist::CollectiveOp, dist::ReceiveOp>(op) || graph::isAccumulation(op) ? Others : Known;
+    for (Value operand : op->getOperands()) {
+      if (auto argument = dyn_cast<BlockArgument>(operand)) {
+        const llvm::StringRef role = graph::argRole(func, argument.getArgNumber());
+        from = std::max(from, role == graph::kStep                              ? Known
+                              : role == graph::kInput || role == graph::kTarget ? Inputs
+                                                                                : Others);
+      } else {
+        from = std::max(from, sources[size_t(makerOf(operand))]);
+      }
+    }
+    const bool cheap =
+        graph::isElementwise(op) || graph::isView(op) || graph::isStretch(op) || graph::microBatches(op).has_value();
+    sources[size_t(s)] = from == Inputs && !cheap ? Others : from;
+    free[size_t(s)] = sources[size_t(s)] != Others;
+  }
+}
+
+} // namespace tessera::compiler
