@@ -14,28 +14,37 @@ namespace tessera::compiler {
 
 int64_t maxRanks() { return rt::kMaxRanks; }
 
+/// The memory of the stage that needs most.
+static MemoryReport largestOf(ArrayRef<PlanLayout> layouts) {
+  return llvm::max_element(layouts,
+                           [](const PlanLayout &a, const PlanLayout &b) { return a.arenaBytes < b.arenaBytes; })
+      ->report;
+}
+
 /// Makes and checks the plans of all ranks, one after the other.
 static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryReport *report,
                          llvm::function_ref<void(const plan::Plan &, rt::PlanContents)> use) {
-  Expected<PlanLayout> layout = buildPlanLayout(local);
-  if (!layout)
-    return layout.takeError();
+  Expected<std::vector<PlanLayout>> layouts = buildPlanLayouts(local);
+  if (!layouts)
+    return layouts.takeError();
   if (report)
-    *report = layout->report;
+    *report = largestOf(*layouts);
   // The runtime's checker runs here as well, so that an error of the compiler shows when it compiles.
   auto valid = [](const rt::Status &status) {
     return status.ok() ? Error::success() : createStringError("internal error: invalid plan: " + status.message());
   };
-  PlanWriter writer(*layout, options);
   rt::PlansChecker checker;
-  for (int64_t rank = 0; rank < layout->mesh.numRanks(); ++rank) {
-    Expected<const plan::Plan *> plan = writer.write(rank);
-    if (!plan)
-      return plan.takeError();
-    rt::PlanContents contents(**plan);
-    if (Error e = valid(checker.add(**plan, contents.bytes)))
-      return e;
-    use(**plan, std::move(contents));
+  for (const PlanLayout &layout : *layouts) {
+    PlanWriter writer(layout, options);
+    for (int64_t rank = 0; rank < layout.mesh.numRanks(); ++rank) {
+      Expected<const plan::Plan *> plan = writer.write(rank);
+      if (!plan)
+        return plan.takeError();
+      rt::PlanContents contents(**plan);
+      if (Error e = valid(checker.add(**plan, contents.bytes)))
+        return e;
+      use(**plan, std::move(contents));
+    }
   }
   return valid(checker.finish());
 }
@@ -49,10 +58,13 @@ Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &
 }
 
 Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
-  Expected<PlanLayout> layout = buildPlanLayout(local);
-  if (!layout)
-    return layout.takeError();
-  return layout->report;
+  Expected<std::vector<PlanLayout>> layouts = buildPlanLayouts(local);
+  if (!layouts)
+    return layouts.takeError();
+  MemoryReport report = largestOf(*layouts);
+  for (const PlanLayout &layout : *layouts)
+    report.stageBytes.push_back(layout.arenaBytes);
+  return report;
 }
 
 Error emitPlan(ModuleOp local, ModuleOp sequential, const EmitOptions &options, const std::string &directory,

@@ -1,6 +1,7 @@
 //===- Emit.h - phase 6: one plan per rank -------------------------------------------------------===//
 //
-// Turns a local module (phase 5: @train and @eval, or @infer) into a plan directory. It decides where each value lies
+// Turns a local module (phase 5: @train and @eval, or @infer) into a plan directory. A module of modules is a pipeline:
+// each is a stage. It decides where each value lies
 // in the arena, which operators compute in place, and where an update overwrites its parameter.
 //
 //   EmitOptions options{.model = "resnet50.onnx"};
@@ -36,7 +37,8 @@ struct EmitOptions {
 /// The most ranks that a plan may have.
 int64_t maxRanks();
 
-/// How one rank uses its memory. All ranks are alike.
+/// How one rank uses its memory. All ranks are alike, but for stages of a pipeline: it is a rank of the stage that needs
+/// most.
 struct MemoryReport {
   struct Item {
     std::string name;
@@ -49,6 +51,7 @@ struct MemoryReport {
   uint64_t activationBound = 0;      // no layout of them is smaller
   std::string peakProgram, peakStep; // the program and the step in which most bytes live
   std::vector<Item> atPeak;          // everything that lives at that step, largest first
+  std::vector<uint64_t> stageBytes;  // of planMemory: the arenas of all stages
 
   /// One line: "arena 1.21 GiB: parameters ..., activations ..., most of them at '/conv1/Conv.conv' of train; the
   /// largest there: 96.0 MiB activation '/conv1/Conv', ...".

@@ -16,6 +16,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace llvm;
 
@@ -44,6 +45,7 @@ public:
       spans_.push_back({time, time + 1 + int64_t(program.steps.size())});
       time = spans_.back().end + 1;
     }
+    findFrames();
     findMessages();
     findLifetimes();
     for (size_t p = 0; p < layout_.programs.size(); ++p)
@@ -53,7 +55,57 @@ public:
   }
 
 private:
-  bool transient(int root) const { return !layout_.buffers[root].persistent; }
+  bool transient(int root) const { return !layout_.buffers[root].persistent && layout_.buffers[root].frame < 0; }
+
+  /// What one section of the body leaves for a later one lies in a frame, for each micro-batch that is between them.
+  /// Everything else that the body makes lives within one call of a section.
+  void findFrames() {
+    for (const LayoutProgram &program : layout_.programs) {
+      if (program.sectionEnds.size() < 4) // the body is one section
+        continue;
+      struct Use {
+        size_t first = SIZE_MAX, last = 0;
+      };
+      std::map<int, Use> uses; // by root buffer
+      for (size_t s = 0; s < program.steps.size(); ++s)
+        for (const auto *list : {&program.steps[s].inputs, &program.steps[s].outputs})
+          for (int b : *list) {
+            Use &use = uses[layout_.root(b)];
+            use.first = std::min(use.first, program.sectionOf(s));
+            use.last = std::max(use.last, program.sectionOf(s));
+          }
+      for (const LayoutBinding &binding : layout_.bindings)
+        if (binding.program == program.name)
+          uses.erase(layout_.root(binding.buffer));
+      for (auto [root, use] : uses)
+        if (transient(root) && use.first > 0 && use.last + 1 < program.sectionEnds.size() && use.first < use.last)
+          layout_.buffers[root].frame = frameOf(program, use.first, use.last, layout_.buffers[root].bytes());
+    }
+  }
+
+  /// Adds bytes to the frame between two sections. The buffer's offset in it is known when the frame has its own.
+  int frameOf(const LayoutProgram &program, size_t first, size_t last, uint64_t bytes) {
+    for (LayoutFrame &frame : layout_.frames)
+      if (frame.program == program.name && frame.first == first && frame.last == last) {
+        frame.bytes += sizeUp(bytes);
+        return int(&frame - layout_.frames.data());
+      }
+    layout_.frames.push_back({program.name, first, last, 0, sizeUp(bytes), slotsBetween(program, first, last)});
+    return int(layout_.frames.size()) - 1;
+  }
+
+  static uint64_t sizeUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  /// The most micro-batches for which the first section has run and the last one has not ended.
+  static uint32_t slotsBetween(const LayoutProgram &program, size_t first, size_t last) {
+    uint32_t most = 1, ended = 0;
+    for (auto [section, index] : program.calls)
+      if (section == first)
+        most = std::max(most, index + 1 - ended);
+      else if (section == last)
+        ended = index + 1;
+    return most;
+  }
 
   void touch(int buffer, int64_t time) {
     int root = layout_.root(buffer);
@@ -128,9 +180,9 @@ private:
   /// What is there before the body and used in it lives until its last step, since every micro-batch uses it.
   void keepForBody(size_t p) {
     const LayoutProgram &program = layout_.programs[p];
-    if (!program.hasSections() || program.sectionEnds[0] == program.sectionEnds[1])
+    if (!program.hasSections() || program.bodyBegin() == program.bodyEnd())
       return;
-    const int64_t first = spans_[p].step(program.sectionEnds[0]), last = spans_[p].step(program.sectionEnds[1] - 1);
+    const int64_t first = spans_[p].step(program.bodyBegin()), last = spans_[p].step(program.bodyEnd() - 1);
     std::vector<int> fed;
     for (const LayoutBinding &binding : layout_.bindings)
       if (binding.program == program.name && isFed(binding))
@@ -140,7 +192,7 @@ private:
       if (transient(root) && (first_[root] < first || llvm::is_contained(fed, root)))
         last_[root] = std::max(last_[root], last);
     };
-    for (size_t s = program.sectionEnds[0]; s < program.sectionEnds[1]; ++s) {
+    for (size_t s = program.bodyBegin(); s < program.bodyEnd(); ++s) {
       for (int b : program.steps[s].inputs)
         keep(b);
       for (int b : program.steps[s].outputs)
@@ -245,13 +297,24 @@ private:
 
   void place() {
     uint64_t end = 0;
-    auto sizeUp = [&](uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
     for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.persistent && buffer.alias < 0) {
         buffer.offset = end;
         end += sizeUp(buffer.bytes());
       }
+    const size_t values = blocks_.size();
+    // Nothing else lies in a frame, since a plan's frames are there for all its programs.
+    for (const LayoutFrame &frame : layout_.frames)
+      blocks_.push_back({frame.bytes * frame.slots, 0, spans_.back().end});
     ArenaLayout layout = layOut(blocks_, rows_);
+    std::vector<uint64_t> filled;
+    for (size_t f = 0; f < layout_.frames.size(); ++f)
+      filled.push_back(layout_.frames[f].offset = end + layout.offsets[values + f]);
+    for (LayoutBuffer &buffer : layout_.buffers)
+      if (buffer.frame >= 0) {
+        buffer.offset = filled[size_t(buffer.frame)];
+        filled[size_t(buffer.frame)] += sizeUp(buffer.bytes());
+      }
     for (size_t b = 0; b < layout_.buffers.size(); ++b)
       if (slot_[b] >= 0)
         layout_.buffers[b].offset = end + layout.offsets[slot_[b]];
@@ -282,10 +345,11 @@ private:
         (buffer.kind == "parameter" ? report.parameterBytes
          : buffer.kind == "state"   ? report.stateBytes
                                     : report.constantBytes) += buffer.bytes();
-      } else if (!(first_[b] <= peak && peak <= last_[b])) {
+      } else if (buffer.frame < 0 && !(first_[b] <= peak && peak <= last_[b])) {
         continue;
       }
-      report.atPeak.push_back({buffer.name, buffer.kind, buffer.bytes()});
+      report.atPeak.push_back({buffer.name, buffer.kind,
+                               buffer.bytes() * (buffer.frame >= 0 ? layout_.frames[size_t(buffer.frame)].slots : 1)});
     }
     llvm::stable_sort(report.atPeak, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
   }

@@ -52,6 +52,8 @@ bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
   case LayoutStep::Copy:
     return true;
   case LayoutStep::Fill:
+  case LayoutStep::Send:
+  case LayoutStep::Receive:
     return false;
   case LayoutStep::Collective:
     return cast<dist::CollectiveOp>(step.op).getCollectiveKind() == dist::CollectiveKind::AllReduce;
@@ -63,6 +65,10 @@ bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
     return loop.inputViews[i] == loop.domain && loop.results[o].reduction == dist::Reduction::None;
   }
   return graph::isElementwise(step.op) && in.getShape() == out.getShape();
+}
+
+size_t LayoutProgram::sectionOf(size_t step) const {
+  return size_t(llvm::upper_bound(sectionEnds, uint32_t(step)) - sectionEnds.begin());
 }
 
 namespace {
@@ -77,8 +83,10 @@ public:
     program_.name = func.getName().str();
     for (auto [i, op] : llvm::enumerate(flow_.operators)) {
       section_[op] = flow_.flow.steps[i].section;
-      hasBody_ |= section_[op] == Section::Body;
+      hasBody_ |= graph::inBody(section_[op]);
     }
+    isStage_ = func->hasAttr(graph::kMicroBatchesAttr);
+    hasBody_ |= isStage_;
   }
 
   Error run() {
@@ -171,7 +179,8 @@ private:
     binding.buffer = *buffer;
     buffers_[value] = *buffer;
     if (role == graph::kInput) {
-      binding.ordinal = inputs_++;
+      auto ordinal = func_.getArgAttrOfType<IntegerAttr>(i, graph::kOrdinalAttr);
+      binding.ordinal = ordinal ? unsigned(ordinal.getInt()) : inputs_++;
       if (layout_.globalBatch == 0 && !binding.globalShape.empty())
         layout_.globalBatch = uint64_t(binding.globalShape[0]);
     }
@@ -231,19 +240,22 @@ private:
 
   void addStep(LayoutStep step, Section section) { sections_[size_t(section)].push_back(std::move(step)); }
 
+  /// Where the program has the section. Only a stage of a pipeline has a backward pass apart from the forward pass.
+  size_t placeOf(Section section) const { return section == Section::End && !isStage_ ? 2 : size_t(section); }
+
   /// The number of the section's first step behind it, once the steps stand one after the other.
   size_t endOf(Section section) const {
-    return hasBody_ ? program_.sectionEnds[size_t(section)] : program_.steps.size();
+    return hasBody_ ? program_.sectionEnds[placeOf(section)] : program_.steps.size();
   }
 
   /// Puts the sections one after the other.
   void joinSections() {
-    for (std::vector<LayoutStep> &steps : sections_) {
+    for (auto [section, steps] : llvm::enumerate(sections_)) {
       std::move(steps.begin(), steps.end(), std::back_inserter(program_.steps));
-      if (hasBody_)
+      if (hasBody_ && (isStage_ || (Section(section) != Section::Input && Section(section) != Section::Weight)))
         program_.sectionEnds.push_back(uint32_t(program_.steps.size()));
     }
-    if (!hasBody_)
+    if (!hasBody_ || isStage_)
       return;
     program_.calls.push_back({0, 0});
     for (int64_t i = 0; i < flow_.parts; ++i)
@@ -251,12 +263,28 @@ private:
     program_.calls.push_back({2, 0});
   }
 
+  /// The calls of a stage, of the sections that have steps.
+  Error takeCalls() {
+    auto calls = func_->getAttrOfType<DenseI64ArrayAttr>(dist::kCallsAttr);
+    if (!calls || calls.size() % 2 != 0)
+      return fail("a stage with micro-batches must say when it does what: '" + dist::kCallsAttr + "' is missing");
+    for (size_t i = 0; i + 1 < size_t(calls.size()); i += 2) {
+      const int64_t section = calls[int64_t(i)], index = calls[int64_t(i) + 1];
+      if (section < 0 || section >= int64_t(graph::kSections) || index < 0 || index >= flow_.parts)
+        return fail("'" + dist::kCallsAttr + "' calls section " + Twine(section) + " with index " + Twine(index));
+      const uint32_t begin = section == 0 ? 0 : program_.sectionEnds[size_t(section) - 1];
+      if (program_.sectionEnds[size_t(section)] > begin)
+        program_.calls.push_back({uint32_t(section), uint32_t(index)});
+    }
+    return Error::success();
+  }
+
   /// Adds steps at the end of a section that stands among the others.
   void append(std::vector<LayoutStep> steps, Section section) {
     const size_t end = endOf(section), count = steps.size();
     program_.steps.insert(program_.steps.begin() + int64_t(end), std::make_move_iterator(steps.begin()),
                           std::make_move_iterator(steps.end()));
-    for (size_t s = size_t(section); hasBody_ && s < program_.sectionEnds.size(); ++s)
+    for (size_t s = placeOf(section); hasBody_ && s < program_.sectionEnds.size(); ++s)
       program_.sectionEnds[s] += uint32_t(count);
   }
 
@@ -289,7 +317,10 @@ private:
       layout_.buffers[step.outputs[0]].alias = layout_.root(step.inputs[0]);
       return Error::success();
     }
-    step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective : LayoutStep::Kernel;
+    step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective
+                : isa<dist::SendOp>(op)     ? LayoutStep::Send
+                : isa<dist::ReceiveOp>(op)  ? LayoutStep::Receive
+                                            : LayoutStep::Kernel;
     step.name = stepName(op);
     step.op = op;
     if (auto message = op->getAttrOfType<IntegerAttr>(graph::kMessageAttr))
@@ -339,7 +370,10 @@ private:
       if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect && role != graph::kPredictions &&
           role != graph::kLearningRate && role != graph::kGradientNorm)
         return fail("result " + Twine(r) + " has the unknown role '" + role + "'");
-      outputs.push_back({role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut,
+      unsigned ordinal = ordinals[role.str()]++;
+      if (auto whole = func_.getResultAttrOfType<IntegerAttr>(r, graph::kOrdinalAttr))
+        ordinal = unsigned(whole.getInt());
+      outputs.push_back({role.str(), name, program_.name, ordinal, *buffer, *cut,
                          globalShape(func_.getResultAttrDict(r), ret->getOperand(r).getType()), 0});
     }
     return writeBack(ret, updates, outputs);
@@ -405,7 +439,7 @@ private:
         append(std::move((*steps)[inBody]), inBody ? Section::Body : Section::End);
     for (LayoutBinding &output : outputs)
       layout_.bindings.push_back(std::move(output));
-    return Error::success();
+    return isStage_ ? takeCalls() : Error::success();
   }
 
   /// Indexes which steps write and read each buffer, because there are many updates and many steps.
@@ -461,7 +495,8 @@ private:
   const graph::FunctionFlow flow_;
   llvm::DenseMap<Operation *, Section> section_; // looked up only
   bool hasBody_ = false;
-  std::array<std::vector<LayoutStep>, 3> sections_; // until they are joined
+  bool isStage_ = false;                                           // of a pipeline, with micro-batches
+  std::array<std::vector<LayoutStep>, graph::kSections> sections_; // until they are joined
   LayoutProgram program_;
   llvm::DenseMap<Value, int> buffers_;
   std::map<int, int> makers_;                       // buffer to step
@@ -503,6 +538,10 @@ void dropUnused(PlanLayout &layout) {
 Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   PlanLayout layout;
   layout.mesh = dist::getMesh(local);
+  if (auto stages = local->getAttrOfType<IntegerAttr>(dist::kStagesAttr)) {
+    layout.stages = stages.getInt();
+    layout.stage = local->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt();
+  }
   std::map<std::pair<const void *, const void *>, int> constants;
   std::map<std::string, int> persistent;
   for (func::FuncOp func : local.getOps<func::FuncOp>()) {
@@ -516,6 +555,52 @@ Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   dropUnused(layout);
   placeBuffers(layout);
   return layout;
+}
+
+/// What all plans of a pipeline say alike although only some stages know it.
+static void shareFacts(std::vector<PlanLayout> &layouts) {
+  std::set<std::array<std::string, 3>> seen;
+  for (PlanLayout &layout : layouts)
+    for (LayoutBinding &binding : layout.bindings)
+      binding.again = !seen.insert({binding.role, binding.name, binding.program}).second;
+  const LayoutBinding *batch = nullptr; // the target, else the first input
+  auto before = [](const LayoutBinding &a, const LayoutBinding &b) {
+    return a.role == b.role ? a.ordinal < b.ordinal : a.role == graph::kTarget;
+  };
+  std::vector<dist::AxisList> groups;
+  for (const PlanLayout &layout : layouts) {
+    for (const LayoutBinding &binding : layout.bindings)
+      if ((binding.role == graph::kTarget || binding.role == graph::kInput) && !binding.globalShape.empty())
+        if (!batch || before(binding, *batch))
+          batch = &binding;
+    for (const LayoutProgram &program : layout.programs)
+      for (const LayoutStep &step : program.steps)
+        if (auto op = dyn_cast_or_null<dist::CollectiveOp>(step.op))
+          if (dist::AxisList axes = op.getAxisList(layout.mesh);
+              dist::communicates(op.getCollectiveKind()) && !llvm::is_contained(groups, axes))
+            groups.push_back(axes);
+  }
+  const uint64_t size = batch ? uint64_t(batch->globalShape[0]) : 0;
+  for (PlanLayout &layout : layouts) {
+    layout.globalBatch = size;
+    layout.groups = groups;
+  }
+}
+
+Expected<std::vector<PlanLayout>> buildPlanLayouts(ModuleOp local) {
+  std::vector<PlanLayout> layouts;
+  SmallVector<ModuleOp> stages(local.getOps<ModuleOp>());
+  if (stages.empty())
+    stages.push_back(local);
+  for (ModuleOp stage : stages) {
+    Expected<PlanLayout> layout = buildPlanLayout(stage);
+    if (!layout)
+      return layout.takeError();
+    layouts.push_back(std::move(*layout));
+  }
+  if (layouts.size() > 1)
+    shareFacts(layouts);
+  return layouts;
 }
 
 } // namespace tessera::compiler

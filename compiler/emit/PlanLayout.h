@@ -26,6 +26,7 @@ struct LayoutBuffer {
   mlir::DenseElementsAttr constant; // null: no constant; constants are persistent
   std::string kind = "activation";  // for the report
   uint64_t offset = 0;
+  int frame = -1; // the frame in which it lies; -1: none
 
   uint64_t bytes() const;
 };
@@ -36,6 +37,8 @@ struct LayoutStep {
     Collective, // of `op`
     Copy,       // outputs[0] = inputs[0]
     Fill,       // outputs[0] = the splat of the constant `op`; without it, zeros from which a sum starts
+    Send,       // of `op`: inputs[0] to another stage
+    Receive,    // of `op`: outputs[0] from another stage
   };
   Kind kind = Kernel;
   std::string name;
@@ -54,10 +57,11 @@ struct LayoutBinding {
   double fill = 0;
   int64_t idLimit = 0;    // of an input's values; 0: not known
   std::string logAs = {}; // of a state; empty: it is not logged
+  bool again = false;     // a stage before this one has it as well
 };
 
 /// A program with micro-batches has sections: steps that end before those numbers, and calls of them, each with the
-/// number of its micro-batch (plan.proto).
+/// number of its micro-batch (plan.proto). All but the first and the last are the body.
 struct LayoutProgram {
   std::string name;
   std::vector<LayoutStep> steps;
@@ -65,6 +69,21 @@ struct LayoutProgram {
   std::vector<std::pair<uint32_t, uint32_t>> calls = {};
 
   bool hasSections() const { return !sectionEnds.empty(); }
+  /// The steps [bodyBegin, bodyEnd) run for every micro-batch. Requires sections.
+  uint32_t bodyBegin() const { return sectionEnds.front(); }
+  uint32_t bodyEnd() const { return sectionEnds[sectionEnds.size() - 2]; }
+  /// The section of a step; 0 without sections.
+  size_t sectionOf(size_t step) const;
+};
+
+/// Places of the arena that hold what one section of a program leaves for a later one, for each of the micro-batches
+/// that are between the two.
+struct LayoutFrame {
+  std::string program;
+  size_t first = 0, last = 0; // sections
+  uint64_t offset = 0;
+  uint64_t bytes = 0; // of one place
+  uint32_t slots = 1;
 };
 
 struct PlanLayout {
@@ -72,6 +91,9 @@ struct PlanLayout {
   std::vector<LayoutBuffer> buffers;
   std::vector<LayoutProgram> programs;
   std::vector<LayoutBinding> bindings;
+  std::vector<LayoutFrame> frames;
+  int64_t stage = 0, stages = 1;      // of a pipeline; the mesh is that of one stage
+  std::vector<dist::AxisList> groups; // of a pipeline: those of the collectives of all stages
   uint64_t arenaBytes = 0;
   uint64_t globalBatch = 0;
   MemoryReport report;
@@ -82,7 +104,10 @@ struct PlanLayout {
 /// Bytes of one element as the plan stores it; 0 for a type that plans do not have.
 uint64_t elementBytes(mlir::Type element);
 
+/// Of a module whose functions are programs.
 llvm::Expected<PlanLayout> buildPlanLayout(mlir::ModuleOp local);
+/// Of all stages of a pipeline, in their order, if the module has their modules; else of itself.
+llvm::Expected<std::vector<PlanLayout>> buildPlanLayouts(mlir::ModuleOp local);
 
 /// Whether output `o` of the step may take the place of input `i`, given equal byte sizes.
 bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o);

@@ -109,20 +109,34 @@ public:
     plan_.set_weights_file(options.weightsFile);
     plan_.set_arena_bytes(layout.arenaBytes);
     plan_.set_global_batch(layout.globalBatch);
-    for (const dist::MeshAxis &axis : mesh_.axes()) {
+    auto addAxis = [&](StringRef name, int64_t size) {
       plan::MeshAxis *out = plan_.add_mesh();
-      out->set_name(axis.name);
-      out->set_size(uint32_t(axis.size));
+      out->set_name(name.str());
+      out->set_size(uint32_t(size));
+    };
+    if (layout.stages > 1) {
+      plan_.set_stages(uint32_t(layout.stages));
+      addAxis(dist::kStageAxis, layout.stages);
+    }
+    for (const dist::MeshAxis &axis : mesh_.axes())
+      addAxis(axis.name, axis.size);
+    for (const LayoutFrame &frame : layout_.frames) {
+      plan::Frame *out = plan_.add_frames();
+      out->set_offset(frame.offset);
+      out->set_bytes(frame.bytes);
+      out->set_slots(frame.slots);
     }
     for (const LayoutBuffer &buffer : layout_.buffers)
       writeBuffer(buffer);
     for (const LayoutBinding &binding : layout_.bindings)
       writeBinding(binding);
+    for (const AxisList &axes : layout_.groups)
+      group(axes);
   }
 
   Expected<const plan::Plan *> write(int64_t rank) {
     rank_ = rank;
-    plan_.set_rank(uint32_t(rank));
+    plan_.set_rank(uint32_t(rankIn(layout_.stage)));
     for (auto [binding, out] : llvm::zip_equal(layout_.bindings, *plan_.mutable_bindings()))
       placeBinding(binding, out);
     for (auto [axes, out] : llvm::zip_equal(groups_, *plan_.mutable_groups()))
@@ -165,10 +179,14 @@ private:
     return Error::success();
   }
 
+  /// In the mesh of the stage.
   int64_t rank() {
     asked_ = true;
     return rank_;
   }
+
+  /// The rank at the same place of a stage's mesh, among the ranks of all stages.
+  int64_t rankIn(int64_t stage) const { return stage * mesh_.numRanks() + rank_; }
 
   void writeBuffer(const LayoutBuffer &buffer) {
     plan::Buffer *out = plan_.add_buffers();
@@ -208,7 +226,7 @@ private:
     out.clear_extent();
     if (padded)
       assign(binding.sharding.extent(mesh_, global, rank_), out.mutable_extent());
-    bool primary = true;
+    bool primary = !binding.again;
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
       primary &= binding.sharding.uses(axis) || mesh_.coordinate(rank_, axis) == 0;
     out.set_primary(primary);
@@ -245,7 +263,13 @@ private:
   void placeGroup(const AxisList &axes, plan::Group &out) {
     out.clear_ranks();
     for (int64_t member : mesh_.group(rank_, axes))
-      out.add_ranks(uint32_t(member));
+      out.add_ranks(uint32_t(layout_.stage * mesh_.numRanks() + member));
+  }
+
+  /// The rank of another stage with which this one exchanges messages.
+  uint32_t peer(uint64_t stage) {
+    rank();
+    return uint32_t(rankIn(int64_t(stage)));
   }
 
   Error writeStep(const LayoutStep &step, plan::Step *out) {
@@ -257,6 +281,22 @@ private:
         writeCollective(op.getCollective(mesh_), step, out->mutable_collective());
       else
         writeLocal(op.getCollective(mesh_), step, out->mutable_kernel());
+      return Error::success();
+    }
+    if (step.kind == LayoutStep::Send) {
+      auto op = cast<dist::SendOp>(step.op);
+      plan::Send *send = out->mutable_send();
+      send->set_peer(peer(op.getPeer()));
+      send->set_input(uint32_t(step.inputs[0]));
+      send->set_channel(uint32_t(op.getChannel()));
+      return Error::success();
+    }
+    if (step.kind == LayoutStep::Receive) {
+      auto op = cast<dist::ReceiveOp>(step.op);
+      plan::Receive *receive = out->mutable_receive();
+      receive->set_peer(peer(op.getPeer()));
+      receive->set_output(uint32_t(step.outputs[0]));
+      receive->set_channel(uint32_t(op.getChannel()));
       return Error::success();
     }
     plan::Kernel *kernel = out->mutable_kernel();
