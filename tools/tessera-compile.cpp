@@ -71,7 +71,7 @@ void declare(CLI::App &app, CommandLine &c) {
 
   app.add_option("--mesh", a.mesh,
                  "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
-                 "how they are arranged)")
+                 "how they are arranged). A first axis 'stage' cuts the network into stages of a pipeline")
       ->capture_default_str();
   std::vector<std::string> modes = strategies::modeNames();
   modes.push_back("hybrid");
@@ -184,6 +184,11 @@ void declare(CLI::App &app, CommandLine &c) {
                  "times, the inputs N times as large")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
+  app.add_option(
+         "--pipeline", o.pipeline,
+         "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1 or auto (the best that is found in "
+         "the memory of 1f1b)")
+      ->type_name("schedule=NAME");
   app.add_option("--precision", o.precision,
                  "bf16: matrix products and convolutions take bfloat16 operands; parameters, sums, "
                  "statistics, losses and the optimizer stay in float32. f16: the same in float16")

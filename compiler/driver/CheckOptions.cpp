@@ -2,6 +2,8 @@
 #include "compiler/driver/Driver.h"
 #include "compiler/driver/RecomputeTrials.h"
 
+#include "dialects/dist/DistOps.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 namespace tessera {
@@ -56,6 +58,33 @@ static llvm::Error checkMesh(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
+/// Checks a mesh with stages, and what does not go with one.
+static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef chooses) {
+  const dist::Mesh mesh = llvm::cantFail(dist::Mesh::parse(options.assign.mesh)); // checkMesh has parsed it
+  const int axis = mesh.findAxis(dist::kStageAxis);
+  if (axis < 0) {
+    if (!options.pipeline.empty())
+      return llvm::createStringError("--pipeline is for a mesh whose first axis is 'stage': --mesh stage=2,data=2");
+    return llvm::Error::success();
+  }
+  if (auto pipeline = compiler::parsePipeline(options.pipeline); !pipeline)
+    return pipeline.takeError();
+  auto fail = [&](const std::string &why) {
+    return llvm::createStringError("mesh '" + options.assign.mesh + "': " + why);
+  };
+  if (axis > 0)
+    return fail("'stage' is the axis of a pipeline's stages and must be the first one");
+  if (mesh.axisSize(axis) < 2)
+    return fail("a pipeline has 2 stages or more; leave 'stage' out");
+  if (options.assign.mode == "hybrid")
+    return fail("mode hybrid has no stages, since the model file says what every rank does; leave 'stage' out");
+  if (!chooses.empty())
+    return fail(chooses.str() + " does not know stages yet; leave 'stage' out, or compile with -o DIR");
+  if (options.whatIf)
+    return fail("--what-if does not know stages yet; leave 'stage' out");
+  return llvm::Error::success();
+}
+
 static llvm::Error checkInit(const compiler::ImportOptions &import) {
   if (auto rule = compiler::makeInitRule(import.initRule, {}, 0); !rule)
     return rule.takeError();
@@ -69,6 +98,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
   if (llvm::Error e = checkMode(options, chooses))
     return e;
   if (llvm::Error e = checkMesh(options))
+    return e;
+  if (llvm::Error e = checkPipeline(options, chooses))
     return e;
   if (auto join = strategies::parseJoin(options.assign.fusion); !join)
     return join.takeError();

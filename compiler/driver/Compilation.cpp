@@ -2,7 +2,7 @@
 
 #include "compiler/driver/OutputDirectory.h"
 
-#include "dialects/dist/DistDialect.h"
+#include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Threads.h"
 
@@ -41,6 +41,15 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     return e;
   if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
     return e;
+  if (assign.mesh.numAxes() > 0 && assign.mesh.axisName(0) == dist::kStageAxis) {
+    pipeline = Pipeline{assign.mesh, {}};
+    if (llvm::Error e = compiler::parsePipeline(options.pipeline).moveInto(pipeline->options))
+      return e;
+    if (llvm::Error e = assign.topology.fits(assign.mesh))
+      return e;
+    assign.memoryLimit = strategies::memoryOf(assign);
+    assign.mesh = dist::Mesh(assign.mesh.axes().drop_front());
+  }
   assign.stop = options.stop;
   if (options.watch)
     assign.watch = &options.watch->search;

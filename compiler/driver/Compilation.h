@@ -35,6 +35,12 @@ public:
   std::optional<compiler::HybridOptions> hybrid;
   compiler::ImportOptions import;
   compiler::BuildTrainingPassOptions training; // all but gradientScale, which depends on the imported module
+  /// Of a mesh with stages. `assign` is about the mesh of one stage then, and its memory limit is set.
+  struct Pipeline {
+    dist::Mesh mesh; // of all stages
+    compiler::PipelineOptions options;
+  };
+  std::optional<Pipeline> pipeline;
   /// The mesh was given as a number of ranks, and the search chooses its axes.
   bool chooseMesh = false;
 

@@ -114,6 +114,9 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   if (!fitted)
     return fitted.takeError();
   result.report = std::move(fitted->report);
+  result.pipeline = std::move(fitted->pipeline);
+  if (run.pipeline)
+    result.mesh = run.pipeline->mesh;
   result.memory = std::move(fitted->memory);
   result.recompute = std::move(fitted->recompute);
   result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();

@@ -27,6 +27,7 @@
 
 #include "compiler/emit/Emit.h"
 #include "compiler/import/OnnxImport.h"
+#include "compiler/pipeline/Calls.h"
 #include "compiler/training/Passes.h"
 #include "strategies/modes/MeshChoice.h"
 #include "strategies/modes/Passes.h"
@@ -88,6 +89,7 @@ struct CompileOptions {
   strategies::AssignStrategiesPassOptions assign;
   std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
   bool train = false;        // compile a training step, else inference
+  std::string pipeline;      // of a mesh with stages: "schedule=1f1b" (compiler/pipeline/Calls.h); empty: the defaults
   /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
   compiler::BuildTrainingPassOptions training;
   std::string gradientReduction = "mean"; // over the gradients of the batch's slices: mean or sum
@@ -119,6 +121,7 @@ struct CompileResult {
   dist::Mesh mesh;
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
+  std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages
   compiler::MemoryReport memory;
   std::string recompute = "none"; // none, cheap, full or full:0,2
   size_t numOperators = 0;        // of the first function

@@ -97,7 +97,8 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
       return e;
     if (llvm::Error e = run.dump(*fitted.local, "4-resharded.mlir"))
       return e;
-    if (llvm::Error e = localize(run, *fitted.local, model, run.options.fuse, join))
+    if (llvm::Error e = run.pipeline ? localizeStages(run, *fitted.local, model, join, fitted.pipeline.emplace())
+                                     : localize(run, *fitted.local, model, run.options.fuse, join))
       return e;
     if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
       return e;
@@ -156,7 +157,9 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
   const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
-  auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
+  auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
+    if (run.pipeline) // the search sees the whole network, of which a stage has its part
+      limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
     if (llvm::Error e = attempt(run, module, limited, model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
@@ -165,6 +168,8 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
     return e;
   fitted.report.memoryLimit = limit;
+  if (run.pipeline)
+    fitted.report.mesh = run.pipeline->mesh.str();
   return fitted;
 }
 

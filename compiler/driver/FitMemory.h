@@ -34,6 +34,7 @@ struct FittedProgram {
   mlir::OwningOpRef<mlir::ModuleOp> local;
   std::string strategies; // the text of a file that --strategy reads; empty in mode hybrid
   strategies::AssignReport report;
+  std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages; `local` has a module per stage
   compiler::MemoryReport memory;
   std::string recompute = "none"; // in the form of --recompute
 };

@@ -2,6 +2,7 @@
 
 #include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
+#include "compiler/pipeline/Passes.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Version.h"
 #include "strategies/cost/LocalCost.h"
@@ -195,6 +196,32 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
   return run.passes("partition", module, [&](PassManager &passes) {
     compiler::buildLocalizePipeline(passes, options);
     addStart(run, passes);
+  });
+}
+
+llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
+                           const strategies::JoinOptions &join, compiler::PipelineReport &report) {
+  const strategies::CostModel all(run.pipeline->mesh, run.assign.topology, run.assign.profile);
+  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit};
+  if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
+        compiler::buildWholePipeline(passes, [&](const dist::Mesh &) { return model.collectiveCost(); });
+      }))
+    return e;
+  if (llvm::Error e = compiler::placeOperators(module, costs))
+    return e;
+  // Before fusion and messages, which must not lead from one stage or section to another.
+  if (llvm::Error e = run.passes("stages", module, [&](PassManager &passes) {
+        passes.addPass(compiler::createCutStagesPass({.stages = costs.stages()}));
+      }))
+    return e;
+  // Before fusion, since the times are those of single operators.
+  if (llvm::Error e = compiler::orderStages(module, costs, run.pipeline->options, report))
+    return e;
+  return run.passes("stages", module, [&](PassManager &passes) {
+    OpPassManager &each = passes.nest<ModuleOp>();
+    compiler::buildOrderPipeline(each, run.options.fuse, joinedBy(model, join));
+    if (run.options.broadcastParameters)
+      each.addPass(compiler::createAddStartProgramPass());
   });
 }
 

@@ -36,6 +36,9 @@ llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 /// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
+/// The same for a mesh with stages: the module has a module per stage then.
+llvm::Error localizeStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+                           const strategies::JoinOptions &join, compiler::PipelineReport &report);
 /// The same in mode hybrid, where the program is local from the start.
 llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join);

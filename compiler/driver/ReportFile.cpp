@@ -31,6 +31,26 @@ static Json toJson(const compiler::MemoryReport &memory) {
           {"at_peak", std::move(peak)}};
 }
 
+static Json toJson(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory) {
+  Json stages = Json::array();
+  for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
+    stages.push_back({{"first", stage.first},
+                      {"operators", stage.operators},
+                      {"forward_ns", stage.forward},
+                      {"input_ns", stage.input},
+                      {"weight_ns", stage.weight},
+                      {"once_ns", stage.once},
+                      {"bytes_sent", stage.bytesSent}});
+    if (s < memory.stageBytes.size())
+      stages.back()["arena_bytes"] = memory.stageBytes[s];
+  }
+  return {{"schedule", pipeline.schedule},
+          {"micro_batches", pipeline.microBatches},
+          {"predicted_ns", pipeline.predicted},
+          {"bubble", pipeline.bubble},
+          {"stages", std::move(stages)}};
+}
+
 static Json toJson(const compiler::TensorRole &role, bool train) {
   return {{"name", role.name},
           {"role", train || role.role != "trained" ? role.role : "parameter"},
@@ -100,6 +120,8 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
       report["meshes"].push_back(toJson(candidate));
   if (!options.output.empty())
     report["memory"] = toJson(result.memory);
+  if (result.pipeline)
+    report["pipeline"] = toJson(*result.pipeline, result.memory);
   if (!result.roles.empty())
     report["parameters"] = toJson(result.roles, options.train);
   if (options.whatIf)

@@ -7,6 +7,29 @@
 
 namespace tessera {
 
+static std::string milliseconds(strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); }
+
+/// The stages: where each begins, what it takes, and what it needs of a rank's memory.
+static std::string pipelineText(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory) {
+  using llvm::formatv;
+  std::string out =
+      formatv("pipeline     {0} stages, {1} micro-batch{2}, schedule {3}; predicted {4}, bubble {5:F1} %\n",
+              pipeline.stages.size(), pipeline.microBatches, pipeline.microBatches == 1 ? "" : "es", pipeline.schedule,
+              milliseconds(pipeline.predicted), 100 * pipeline.bubble);
+  for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
+    out += formatv("             stage {0} from {1}: {2} operators; ", s, rt::printable(stage.first), stage.operators);
+    if (stage.forward + stage.input + stage.weight > 0)
+      out += formatv("forward {0}, input {1}, weight {2}, once {3}", milliseconds(stage.forward),
+                     milliseconds(stage.input), milliseconds(stage.weight), milliseconds(stage.once));
+    else
+      out += milliseconds(stage.once);
+    if (s < memory.stageBytes.size())
+      out += "; memory " + bytesText(double(memory.stageBytes[s]));
+    out += "\n";
+  }
+  return out;
+}
+
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
@@ -34,6 +57,8 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                                       : formatv("gap {0:F2} %", 100 * f.search.gap()).str(),
                      f.search.stopped ? ", interrupted" : "");
   }
+  if (result.pipeline)
+    out += pipelineText(*result.pipeline, result.memory);
   const std::string recompute = result.recompute == "none" ? "" : "recompute    " + result.recompute + "\n";
   if (options.output.empty()) {
     if (!result.report.functions.empty())
