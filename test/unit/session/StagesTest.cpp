@@ -165,6 +165,59 @@ TEST_CASE("a pipeline is traced, profiled and logged") {
   CHECK(receives == std::map<std::string, int>{{"0 from 2", 5}, {"1 from 3", 5}, {"2 from 0", 4}, {"3 from 1", 4}});
 }
 
+/// y = (x w0) w1 of two stages; the first also gives x w0. w0 is 2 and w1 is 3 everywhere.
+static plan::Plan forward(uint32_t rank) {
+  PlanBuilder b(rank, 2, "infer");
+  b.plan.mutable_mesh(0)->set_name("stage");
+  b.plan.clear_groups();
+  b.plan.set_stages(2);
+  b.plan.set_version(4);
+  b.plan.set_global_batch(4);
+  const uint32_t in = b.buffer("in", {4, 2}), w = b.buffer("w", {2, 2}, plan::F32, true), out = b.buffer("out", {4, 2});
+  b.bind(plan::STATE, rank == 0 ? "w0" : "w1", w, {2, 2}, {0, 0})->set_fill(rank == 0 ? 2 : 3);
+  if (rank == 0)
+    b.bind(plan::INPUT, "x", in, {4, 2}, {0, 0});
+  else {
+    plan::Receive *receive = b.step("h.receive")->mutable_receive();
+    receive->set_output(in);
+    receive->set_peer(0);
+  }
+  b.kernel("product", "matmul", {in, w}, {out});
+  b.bind(plan::OUTPUT, rank == 0 ? "h" : "y", out, {4, 2}, {0, 0}, true, 1 - rank);
+  if (rank == 0) {
+    plan::Send *send = b.step("h.send")->mutable_send();
+    send->set_input(out);
+    send->set_peer(1);
+  }
+  return b.plan;
+}
+
+TEST_CASE("a pipeline infers, whichever stage has the output") {
+  Fixture f;
+  const std::vector<plan::Plan> plans = {forward(0), forward(1)};
+  REQUIRE(writePlanDirectory(f.path + "/infer", {plans.begin(), plans.end()}, std::nullopt).ok());
+  RunOptions o = f.options();
+  o.mode = RunMode::Infer;
+  o.data = "npy:" + f.path + "/x.npy";
+  o.shuffle = false;
+  o.steps = 3;
+  o.output = f.path + "/out";
+  f.run("infer", o);
+  for (const auto &[name, factor] : {std::pair("/output0.npy", 12.0f), std::pair("/output1.npy", 2.0f)}) {
+    Result<NpyFile> file = NpyFile::open(f.path + "/out" + name);
+    REQUIRE(file.ok());
+    INFO(name);
+    std::vector<float> values(24);
+    REQUIRE(file->shape() == std::vector<int64_t>{12, 2});
+    REQUIRE(file->readBox({0, 0}, {12, 2}, values.data()).ok());
+    for (size_t i = 0; i < 12; ++i) {
+      const float sum = (float((2 * i) * 5 % 3) - 1) + (float((2 * i + 1) * 5 % 3) - 1);
+      CHECK(values[2 * i] == factor * sum);
+      CHECK(values[2 * i + 1] == factor * sum);
+    }
+  }
+}
+
 TEST_CASE("what is not finite is found where it was made, not where it was received") {
   const std::vector<plan::Plan> plans = StagePlan{1, 4, true}.plans();
   std::vector<std::string> found(2);
