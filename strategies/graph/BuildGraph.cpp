@@ -419,6 +419,18 @@ private:
     return bytes;
   }
 
+  /// What a result takes before the operator's own reshard of it, by option of its group.
+  std::vector<int64_t> bytesAsMade(int op, Value v) {
+    const int c = built_.groups.ofOp[op];
+    std::vector<int64_t> bytes;
+    for (const GroupOption &option : options(c))
+      bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()),
+                                        dist::naturalResult(model_.mesh(), program_.operators[size_t(op)].cls->rule,
+                                                            option.strategy(position(c, op)),
+                                                            int(cast<OpResult>(v).getResultNumber()))));
+    return bytes;
+  }
+
   std::vector<Live> findLives() {
     std::vector<Live> lives;
     const LiveRanges ranges(program_);
@@ -436,7 +448,13 @@ private:
       for (Value v : program_.operators[i].op->getResults()) {
         // What updates the group's own argument lies as that does.
         std::optional<LiveRange> range = ranges.result(v, [&](unsigned arg) { return int(arg) == group(c).arg; });
-        if (range)
+        if (program_.operators[i].cls->addsUp) {
+          // Carried as it is added up, and reduced behind the body.
+          lives.push_back({c, bytesAsMade(int(i), v), ranges.body()});
+          if (range)
+            range->from = ranges.body().to + 1;
+        }
+        if (range && range->from <= range->to)
           lives.push_back({c, bytesOf(c, v), *range});
       }
     }

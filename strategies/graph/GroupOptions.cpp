@@ -58,7 +58,8 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
   GroupHead natural; // what heads have in common that differ only in how they reduce their results
   auto add = [&](GroupHead &head, const OwnCollective &own) {
     const Cost cost = repeated(model_.collective(own.collective, own.elementBytes), timesOf(op, own));
-    head.transient += bufferBytes(own);
+    if (!cls.addsUp) // a sum is reduced later
+      head.transient += bufferBytes(own);
     head.cost += cost;
     if (grows[size_t(own.result) + 1])
       head.growing += cost;

@@ -34,6 +34,8 @@ public:
   /// takes the place of an argument that it updates. The last is so where `liesAlike` says that the two have one
   /// sharding.
   std::optional<LiveRange> result(mlir::Value value, llvm::function_ref<bool(unsigned arg)> liesAlike) const;
+  /// When the body runs, of a program with micro-batches.
+  LiveRange body() const { return {bodyFirst_, bodyLast_}; }
 
 private:
   /// When the value's operator runs; 0 for an argument.

@@ -3,6 +3,7 @@
 
 #include "strategies/graph/BuildGraph.h"
 #include "strategies/search/wide/SearchWide.h"
+#include "strategies/space/LiveRanges.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -157,4 +158,33 @@ TEST_CASE("what runs for every micro-batch costs as often, and a parameter is mo
           CHECK(c.times == 1);
     }
   }
+}
+
+TEST_CASE("a sum takes the memory in which it is added up, and behind the body that in which it is handed on") {
+  Module m(program(4));
+  FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  CostModel model(llvm::cantFail(Mesh::parse("x=8")), llvm::cantFail(Topology::load("8xh100")));
+  BuiltGraph built = buildGraph(plan, model, nullptr, {}, /*memoryLimit=*/1);
+  const LiveRange body = LiveRanges(plan.program).body();
+  const int sum = plan.program.index.lookup(m.op("train", "w0.accumulate"));
+  const size_t group = size_t(built.groups.ofOp[size_t(sum)]);
+  REQUIRE(built.groups.list[group].ops.front() == sum);
+  const int64_t whole = 512 * 512 * 4;
+  int scattered = 0;
+  for (size_t k = 0; k < built.options[group]->size(); ++k) {
+    const Strategy &strategy = (*built.options[group])[k].strategy(0);
+    int64_t carried = 0;
+    for (const WideUse &use : built.wide.nodes[group].uses)
+      if (use.liveFrom <= body.from && body.to < use.liveTo)
+        carried += (*use.bytes)[k];
+    if (strategy.partial.empty()) {
+      const Sharding made =
+          dist::naturalResult(model.mesh(), plan.program.operators[size_t(sum)].cls->rule, strategy, 0);
+      CHECK(carried == whole / model.mesh().size(made.dims[0]) / model.mesh().size(made.dims[1]));
+      continue;
+    }
+    CHECK(carried == whole);
+    scattered += !strategy.results.empty() && !strategy.results.front().isReplicated();
+  }
+  CHECK(scattered > 0);
 }
