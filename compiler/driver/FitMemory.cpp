@@ -3,6 +3,8 @@
 #include "compiler/driver/Phases.h"
 
 #include "compiler/hybrid/Varying.h"
+#include "compiler/transform/Passes.h"
+#include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Messages.h"
 #include "runtime/support/BytesText.h"
 
@@ -114,23 +116,61 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   return join == asked ? llvm::Error::success() : priceAgain(*annotated, model, join, fitted.report);
 }
 
+/// The module of which strategies are chosen: the given one, or a copy whose copies of parameters may expire.
+class Candidates {
+public:
+  Candidates(Compilation &run, ModuleOp module) : run_(run), module_(module) {}
+
+  ModuleOp module() const { return expired_ ? *expired_ : module_; }
+
+  /// From now on copies may expire. Returns whether that changes the module.
+  llvm::Expected<bool> expire() {
+    if (expired_)
+      return false;
+    expired_ = module_.clone();
+    if (llvm::Error e = expireCopies(run_, *expired_))
+      return e;
+    bool any = false;
+    expired_->walk([&](Operation *op) { any |= graph::mayKeepCopy(op); });
+    if (!any)
+      expired_ = {};
+    return any;
+  }
+
+  /// The same if a saved assignment is of such a module.
+  llvm::Error expireAsSaved(const strategies::UserStrategies &user) {
+    for (const auto &[name, function] : user.saved)
+      for (const auto &op : function.operators)
+        if (llvm::StringRef(op.name).starts_with(compiler::kKeptPrefix))
+          return expire().takeError();
+    return llvm::Error::success();
+  }
+
+private:
+  Compilation &run_;
+  ModuleOp module_;
+  OwningOpRef<ModuleOp> expired_;
+};
+
 /// Searches under one limit, and says how many bytes a rank needs then.
 using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &)>;
 
 /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between blocks.
-/// If it needs more than the limit, the search gets a smaller limit: first one in proportion, then by bisection between
-/// a limit that was too small for any assignment and one under which too much was needed. `tooMuch` makes the error of
-/// the last attempt that found an assignment.
-static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Attempt attempt,
+/// If it needs more than the limit, the search chooses which copies of parameters are kept. If that is not enough, it
+/// gets a smaller limit: first one in proportion, then by bisection between a limit that was too small for any
+/// assignment and one under which too much was needed. `tooMuch` makes the error of the last attempt that found an
+/// assignment.
+static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Candidates &candidates, Attempt attempt,
                                      llvm::function_ref<llvm::Error(int64_t)> tooMuch) {
   const int64_t limit = strategies::memoryOf(assign);
   const bool searched = assign.mode == "auto" && assign.user.saved.empty();
   int64_t tooSmall = 0, tooLarge = limit;
+  bool lowered = false; // the search's limit
   for (int tries = 0;; ++tries) {
     llvm::Expected<int64_t> needed = attempt(assign);
     if (!needed) {
       llvm::Error failed = needed.takeError();
-      if (tries == 0 || !failed.isA<DoesNotFit>())
+      if (!lowered || !failed.isA<DoesNotFit>())
         return failed;
       llvm::consumeError(std::move(failed));
       if (tries == kMaxAttempts)
@@ -142,8 +182,19 @@ static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Att
     }
     if (*needed <= limit)
       return llvm::Error::success();
+    if (tries == 0 && searched) {
+      llvm::Expected<bool> expired = candidates.expire();
+      if (!expired)
+        return expired.takeError();
+      if (*expired) {
+        run.say("the plan needs " + bytesText(*needed) + ", searching again with copies of parameters that may expire");
+        run.hurry(assign);
+        continue;
+      }
+    }
     if (!searched || tries == kMaxAttempts)
       return tooMuch(limit);
+    lowered = true;
     tooLarge = assign.memoryLimit ? assign.memoryLimit : limit;
     const double proportion = double(limit) / double(*needed) * kMargin;
     assign.memoryLimit =
@@ -157,15 +208,18 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
   const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
+  Candidates candidates(run, module);
+  if (llvm::Error e = candidates.expireAsSaved(assign.user))
+    return e;
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
       limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
-    if (llvm::Error e = attempt(run, module, limited, model, limit, fitted))
+    if (llvm::Error e = attempt(run, candidates.module(), limited, model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };
   auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted.memory, limit); };
-  if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
+  if (llvm::Error e = searchUntilItFits(run, assign, candidates, once, tooMuch))
     return e;
   fitted.report.memoryLimit = limit;
   if (run.pipeline)
@@ -213,10 +267,13 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
 
 llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign) {
   FittedProgram fitted;
+  Candidates candidates(run, module);
+  if (llvm::Error e = candidates.expireAsSaved(assign.user))
+    return e;
   strategies::FunctionReport largest; // of the last search that found an assignment
   auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
     fitted.report = {};
-    OwningOpRef<ModuleOp> program(module.clone());
+    OwningOpRef<ModuleOp> program(candidates.module().clone());
     if (llvm::Error e = choose(run, *program, limited, fitted))
       return e;
     largest = {};
@@ -230,7 +287,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
                      "parameters and states " + bytesText(double(largest.persistentBytes)) + ", of " + largest.name,
                      limit);
   };
-  if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
+  if (llvm::Error e = searchUntilItFits(run, assign, candidates, once, tooMuch))
     return e;
   fitted.report.memoryLimit = strategies::memoryOf(assign);
   return fitted;

@@ -117,6 +117,12 @@ llvm::Error recompute(Compilation &run, ModuleOp module, const compiler::Recompu
   });
 }
 
+llvm::Error expireCopies(Compilation &run, ModuleOp module) {
+  return run.passes(run.options.model, module, [](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass());
+  });
+}
+
 // ---- both ----
 
 /// Marks parameters that @train does not update, although they are not frozen, as unused.

@@ -8,6 +8,7 @@
 //   graph-simplify          merges and removes what the others left
 //   graph-index-limits      writes on inputs and targets the limit of their values
 //   graph-recompute         recomputes activations for the backward half
+//   graph-expire-copies     leaves open whether copies of parameters are kept; where memory is short
 //
 // and the verifiers of phases 1 and 2: graph-verify-imported, graph-verify-training.
 //
@@ -31,6 +32,9 @@ namespace tessera::compiler {
 /// freed per cost.
 std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
                                                         llvm::function_ref<double(mlir::Operation *)> cost);
+
+/// The names of views that may keep a copy begin so (graph-expire-copies).
+inline constexpr llvm::StringLiteral kKeptPrefix = "kept/";
 
 } // namespace tessera::compiler
 

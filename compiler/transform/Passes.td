@@ -81,6 +81,16 @@ def RecomputePass : GraphPass<"graph-recompute"> {
   ];
 }
 
+def ExpireCopiesPass : GraphPass<"graph-expire-copies"> {
+  let summary = "Leaves open whether copies of parameters are kept for the whole step";
+  let description = [{
+    What both halves read of a parameter, or several micro-batches, goes through views: one that a strategy may hand on
+    gathered, as a copy for all, and one for each half. Where no copy is kept, each half has its own, and makes it for
+    each micro-batch. The pass runs where a program does not fit the memory otherwise, after graph-simplify, which would
+    merge the views. compiler/transform/ExpireCopies.cpp says which values it takes.
+  }];
+}
+
 def VerifyImportedPass : Pass<"graph-verify-imported", "::mlir::ModuleOp"> {
   let summary = "Checks what holds at the end of phase 1";
   let description = [{

@@ -25,6 +25,20 @@ inline constexpr llvm::StringLiteral kStraightThroughAttr = "graph.straight_thro
 ///   graph.reshape %x {graph.stops_gradient}      // dx = 0, instead of dy
 inline constexpr llvm::StringLiteral kStopsGradientAttr = "graph.stops_gradient";
 
+/// A value whose copy in another sharding may be kept for all its readers: discardable, unit, on a reshape to the shape
+/// that its operand has. A strategy may hand the result on in another sharding than it takes the operand, and readers
+/// find the copy at hand as long as the result lives. The pass graph-expire-copies makes such operators:
+///
+///   %k = graph.reshape %w {graph.keeps_copy}
+inline constexpr llvm::StringLiteral kKeepsCopyAttr = "graph.keeps_copy";
+
+/// A value for some of its readers: discardable, i64, the number of micro-batches, on a reshape to the shape that its
+/// operand has. What is resharded for these readers is not shared with others, so it lives no longer than they need it.
+/// With several micro-batches it is made for each.
+///
+///   %f = graph.reshape %k {graph.anew = 4 : i64}      // for the readers of the forward half
+inline constexpr llvm::StringLiteral kAnewAttr = "graph.anew";
+
 /// An index that may count from the end, made one from the beginning: discardable, on a select whose last operand is
 /// the index as it was, which stands wherever it is not negative.
 inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";

@@ -13,6 +13,8 @@ namespace tessera::graph {
 
 bool isView(Operation *op) { return llvm::isa<ReshapeOp>(op); }
 
+bool mayKeepCopy(Operation *op) { return op->hasAttr(kKeepsCopyAttr); }
+
 bool isStretch(Operation *op) { return llvm::isa<BroadcastOp>(op); }
 
 bool isWidening(Operation *op) {
@@ -31,6 +33,8 @@ std::optional<int64_t> microBatches(Operation *op) {
   if (auto fused = llvm::dyn_cast<FusedOp>(op))
     for (AccumulateOp sum : fused.getBody().getOps<AccumulateOp>())
       return int64_t(sum.getParts());
+  if (auto anew = op->getAttrOfType<IntegerAttr>(kAnewAttr); anew && anew.getInt() > 1)
+    return anew.getInt();
   return std::nullopt;
 }
 

@@ -19,6 +19,10 @@ namespace tessera::graph {
 /// The result is the operand's bytes under another shape: it needs no step and no memory of its own.
 bool isView(mlir::Operation *op);
 
+/// A strategy may hand the result on in another sharding than the operand's, as a copy for all its readers
+/// (kKeepsCopyAttr).
+bool mayKeepCopy(mlir::Operation *op);
+
 /// The result repeats the operand along some dimensions, aligned as NumPy broadcasts; nothing is computed.
 bool isStretch(mlir::Operation *op);
 
@@ -32,8 +36,8 @@ std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 /// The result has the operand's values in a wider floating-point type.
 bool isWidening(mlir::Operation *op);
 
-/// The number of micro-batches, if the operator takes the rows of one of them or adds up over all of them. A loop adds
-/// up if an operator in it does.
+/// The number of micro-batches, if the operator takes the rows of one of them, adds up over all of them, or shows each
+/// of them a value anew (kAnewAttr). A loop adds up if an operator in it does.
 std::optional<int64_t> microBatches(mlir::Operation *op);
 /// The result is the sum of the operand over all micro-batches.
 bool isAccumulation(mlir::Operation *op);

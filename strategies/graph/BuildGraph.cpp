@@ -431,6 +431,16 @@ private:
     return bytes;
   }
 
+  /// What a view takes, by option of its group: nothing unless it hands on a copy.
+  std::vector<int64_t> bytesOfCopies(int op, Value v) {
+    const int c = built_.groups.ofOp[op];
+    std::vector<int64_t> bytes = bytesOf(c, v);
+    for (auto [k, option] : llvm::enumerate(options(c)))
+      if (option.strategy(position(c, op)).results.empty())
+        bytes[k] = 0;
+    return bytes;
+  }
+
   std::vector<Live> findLives() {
     std::vector<Live> lives;
     const LiveRanges ranges(program_);
@@ -456,6 +466,8 @@ private:
         }
         if (range && range->from <= range->to)
           lives.push_back({c, bytesOf(c, v), *range});
+        else if (program_.operators[i].mayKeepCopy)
+          lives.push_back({c, bytesOfCopies(int(i), v), ranges.copy(v)});
       }
     }
     return lives;

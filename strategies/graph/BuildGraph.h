@@ -10,7 +10,8 @@
 // their operator to their last use, buffers of the operators' own reshards and collectives while these run; a value
 // of a group that lives at other times than the group's first one is a node of its own, aliased to the group's.
 // What a reshard between two groups takes depends on both choices and is left out: where that tips the scale, the
-// arena does not fit and the search is asked again for less (compiler/driver/Driver.cpp).
+// arena does not fit and the search is asked again (compiler/driver/FitMemory.cpp). A copy that a group keeps for its
+// readers (graph::mayKeepCopy) counts as long as it lives.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_BUILDGRAPH_H

@@ -137,10 +137,11 @@ Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<co
 /// The tail of an option on its way: the members one after the other, with the shardings that are handed on.
 class OptionBuilder::Derivation {
 public:
-  /// `handed`: the argument at the head, or the results of the operator there.
-  Derivation(const OptionBuilder &builder, int group, llvm::ArrayRef<Sharding> handed)
+  /// `handed`: the argument at the head, or the results of the operator there. Copies that are kept are not cut over
+  /// the axes `gathered`.
+  Derivation(const OptionBuilder &builder, int group, llvm::ArrayRef<Sharding> handed, llvm::ArrayRef<int> gathered)
       : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_),
-        group_(builder.groups_.list[group]), resharded_(builder.model_.mesh()) {
+        group_(builder.groups_.list[group]), gathered_(gathered), resharded_(builder.model_.mesh()) {
     func::FuncOp func = program_.func;
     tail_.handed.assign(handed.begin(), handed.end());
     if (group_.arg >= 0)
@@ -165,7 +166,22 @@ private:
       auto it = handed_.find(v);
       known.push_back(it == handed_.end() ? nullptr : &it->second);
     }
-    return builder_.followerStrategy(group_.ops[member], group_.follow[member], known);
+    Strategy strategy = builder_.followerStrategy(group_.ops[member], group_.follow[member], known);
+    if (info.mayKeepCopy && strategy.results.empty())
+      keepCopy(*info.cls, strategy);
+    return strategy;
+  }
+
+  /// Hands the result on in a sharding that is not cut over gathered_.
+  void keepCopy(const OperatorClass &cls, Strategy &strategy) const {
+    const Sharding natural = dist::naturalResult(model_.mesh(), cls.rule, strategy, 0);
+    Sharding copy = natural;
+    for (auto [d, cut] : llvm::enumerate(copy.dims)) {
+      llvm::erase_if(cut, [&](int axis) { return llvm::is_contained(gathered_, axis); });
+      cut = cut.canonical(model_.mesh(), cls.resultShapes.front()[d]);
+    }
+    if (!dist::sameSharding(model_.mesh(), natural, copy))
+      strategy.results.push_back(std::move(copy));
   }
 
   /// `grows`: with the batch.
@@ -237,6 +253,7 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FollowGroup &group_;
+  const llvm::ArrayRef<int> gathered_;
   dist::ReshardedValues resharded_;
   llvm::DenseMap<Value, Sharding> handed_; // by values of the group, as handed on
   int64_t copies_ = 0;                     // bytes of reshards around the present operator
@@ -281,6 +298,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(batch_.operators[group.ops[m]]);
     key.push_back(groups_.readBySum[size_t(group.ops[m])]);
     key.push_back(info.times);
+    key.push_back(info.mayKeepCopy);
     shares_.appendKey(group.ops[m], key);
     for (Value v : info.op->getOperands()) {
       key.push_back(program_.times(v));
@@ -327,6 +345,24 @@ bool OptionBuilder::takesSourcePartial(int op, const Strategy &strategy) const {
   return false;
 }
 
+/// Over which axes the copies that a group may keep are gathered: every set of those that cut what is handed on. Over
+/// none in a group that keeps no copies.
+std::vector<AxisList> OptionBuilder::gathers(const FollowGroup &group, llvm::ArrayRef<Sharding> handed) const {
+  std::vector<AxisList> sets = {{}};
+  if (llvm::none_of(group.ops, [&](int op) { return program_.operators[size_t(op)].mayKeepCopy; }))
+    return sets;
+  for (int axis = 0; axis < model_.mesh().numAxes(); ++axis) {
+    const bool cuts = llvm::any_of(handed, [&](const Sharding &s) {
+      return llvm::any_of(s.dims, [&](const Cut &cut) { return llvm::is_contained(cut, axis); });
+    });
+    for (size_t s = 0, known = sets.size(); s < known && cuts && model_.mesh().axisSize(axis) > 1; ++s) {
+      sets.push_back(sets[s]);
+      sets.back().push_back(axis);
+    }
+  }
+  return sets;
+}
+
 std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding *pinned) {
   const FollowGroup &group = groups_.list[c];
   bool isFixed = fixed_ && group.arg < 0 && fixed_->groupOf[group.ops.front()] >= 0;
@@ -340,9 +376,15 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
   }
   auto made = std::make_shared<GroupOptions>();
   auto tails = std::make_shared<std::vector<GroupTail>>();
-  auto addTail = [&](llvm::ArrayRef<Sharding> handed) {
-    tails->push_back(Derivation(*this, c, handed).run());
-    tails->back().id = int(tails->size()) - 1;
+  // Returns their numbers.
+  auto addTails = [&](llvm::ArrayRef<Sharding> handed) {
+    llvm::SmallVector<size_t, 1> added;
+    for (const AxisList &gathered : gathers(group, handed)) {
+      added.push_back(tails->size());
+      tails->push_back(Derivation(*this, c, handed, gathered).run());
+      tails->back().id = int(added.back());
+    }
+    return added;
   };
   std::vector<std::pair<const GroupHead *, size_t>> chosen; // and tails
   if (group.arg >= 0) {
@@ -351,26 +393,26 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     for (const Sharding &s :
          pinned ? std::vector<Sharding>{*pinned}
                 : enumerateShardings(shape, model_.mesh(), paddable(group.arg),
-                                     argumentUnits(program_, model_.mesh(), func.getArgument(unsigned(group.arg))))) {
-      chosen.push_back({nullptr, tails->size()});
-      addTail(s);
-    }
+                                     argumentUnits(program_, model_.mesh(), func.getArgument(unsigned(group.arg)))))
+      for (size_t tail : addTails(s))
+        chosen.push_back({nullptr, tail});
   } else {
     const int op = group.ops.front();
     const ShardingRule &rule = program_.operators[op].cls->rule;
     made->heads = heads(op);
-    std::map<int, size_t> tailOf; // by what is handed on
+    std::map<int, llvm::SmallVector<size_t, 1>> tailsOf; // by what is handed on
     for (const GroupHead &head : *made->heads) {
       if (!isFixed && takesSourcePartial(op, head.strategy))
         continue;
-      auto [it, fresh] = tailOf.try_emplace(head.handed, tails->size());
-      chosen.push_back({&head, it->second});
-      if (!fresh)
-        continue;
-      llvm::SmallVector<Sharding> handed;
-      for (size_t r = 0; r < rule.results.size(); ++r)
-        handed.push_back(dist::resultSharding(model_.mesh(), rule, head.strategy, int(r)));
-      addTail(handed);
+      auto [it, fresh] = tailsOf.try_emplace(head.handed);
+      if (fresh) {
+        llvm::SmallVector<Sharding> handed;
+        for (size_t r = 0; r < rule.results.size(); ++r)
+          handed.push_back(dist::resultSharding(model_.mesh(), rule, head.strategy, int(r)));
+        it->second = addTails(handed);
+      }
+      for (size_t tail : it->second)
+        chosen.push_back({&head, tail});
     }
   }
   for (auto [head, tail] : chosen)

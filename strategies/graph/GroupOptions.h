@@ -10,6 +10,9 @@
 //   conv -> add -> relu    options 5 and 9 cut the convolution's input channels otherwise and hand on alike:
 //                          two GroupHeads, one GroupTail with the strategies and costs of add and relu
 //
+// A member may keep a copy of a value in another sharding (graph::mayKeepCopy). Then there is a tail for every set of
+// mesh axes over which the copies in the group are gathered; the empty set keeps none.
+//
 // Options of equal groups (the blocks of a network) are computed once, and so are equal heads of different groups.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -97,6 +100,7 @@ private:
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
   std::vector<int64_t> key(int group) const;
   uint64_t paddable(int arg) const;
+  std::vector<AxisList> gathers(const FollowGroup &group, llvm::ArrayRef<Sharding> handed) const;
   bool takesSourcePartial(int op, const Strategy &strategy) const;
 
   const FunctionAssignment &function_;

@@ -36,6 +36,8 @@ public:
   std::optional<LiveRange> result(mlir::Value value, llvm::function_ref<bool(unsigned arg)> liesAlike) const;
   /// When the body runs, of a program with micro-batches.
   LiveRange body() const { return {bodyFirst_, bodyLast_}; }
+  /// When a copy that an operator makes of its result lives.
+  LiveRange copy(mlir::Value value) const { return {made(value), lastRead(value)}; }
 
 private:
   /// When the value's operator runs; 0 for an argument.

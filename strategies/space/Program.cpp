@@ -114,6 +114,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
     }
     program.index[&op] = int(program.operators.size());
     program.operators.push_back({&op, graph::nameOf(&op), cls});
+    program.operators.back().mayKeepCopy = graph::mayKeepCopy(&op);
   }
   findUnits(program, [&](int cls) -> OperatorClass & { return *classes[size_t(cls)]; });
   const graph::FunctionFlow own(func);

@@ -62,7 +62,8 @@ struct OperatorInfo {
   /// operator. -1: the operator is Free (graph::LoopPart), so its readers' loops compute it.
   int loop = -1;
   graph::Section section = graph::Section::Begin;
-  int64_t times = 1; // how often it runs in a step: once for each micro-batch in the body
+  int64_t times = 1;        // how often it runs in a step: once for each micro-batch in the body
+  bool mayKeepCopy = false; // graph::mayKeepCopy
 };
 
 /// One place where an operator reads a value.

@@ -96,6 +96,41 @@ def micro_batches_and_bfloat16(c):
 
 
 @case
+def copies_expire(c):
+    """Where memory is short, copies of some parameters are made again for each half and micro-batch, with the same bits."""
+    width, rows = 128, 2048
+    model = deep(c.folder / "wide.onnx", [width] * 9)
+
+    def plan(*options):
+        return c.compile(model, "none", "--inputs", "x", *options, mesh="data=4", mode="auto", rows=rows)
+
+    for parts in (1, 4):
+        kept = plan("--accumulate", parts)
+        needed = report(kept)["memory"]["arena_bytes"]
+        saved = c.folder / f"expiring{parts}.json"
+        short = plan("--accumulate", parts, "--memory", f"{needed * (24 if parts == 1 else 20) // 25 // 1024}KiB", "--save-strategies",
+                     saved)
+        program = json.loads(saved.read_text())
+        train = next(f for f in program["functions"] if f["name"] == "train")
+        expired = {op["op"].partition("/")[2] for op in train["operators"]
+                   if op["op"].startswith("kept/") and op["strategy"] and "->" not in op["strategy"]}
+        again = report(plan("--accumulate", parts, "--strategy", saved))
+        assert again["memory"] == report(short)["memory"], (again["memory"], report(short)["memory"])
+        print(f"      {parts} micro-batches: {len(expired)} of 8 copies expire")
+        assert expired
+        # The same strategies, with all copies kept.
+        for op in train["operators"]:
+            half, _, name = op["op"].partition("/")
+            if name in expired:
+                op["strategy"] = op["strategy"] + " -> [-, -]" if half == "kept" else ""
+        saved.write_text(json.dumps(program))
+        whole = plan("--accumulate", parts, "--strategy", saved)
+        assert report(whole)["memory"]["arena_bytes"] > report(short)["memory"]["arena_bytes"]
+        losses = [c.losses(p, (width,), rows) for p in (short, whole)]
+        assert losses[0] == losses[1], losses
+
+
+@case
 def follows_strategies(c):
     given = c.folder / "given.json"
     given.write_text(json.dumps([{"op": "*/Conv", "in": [[1, 1, 1, 1], [2, 1, 1, 1]]}]))
