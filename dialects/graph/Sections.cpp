@@ -4,6 +4,8 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <array>
 
 using namespace mlir;
@@ -105,13 +107,14 @@ LogicalResult verifySections(func::FuncOp func) {
     if (behind[s] && flow.steps[s].section == Section::Body)
       return op->emitError() << "operator '" << nameOf(op)
                              << "' runs for each micro-batch, but depends on a sum over all of them";
+  llvm::DenseSet<unsigned> updates; // results that are new values of arguments
+  for (unsigned arg = 0; arg < func.getNumArguments(); ++arg)
+    if (std::optional<unsigned> result = updateOf(func, arg))
+      updates.insert(*result);
   Operation *end = func.getBody().front().getTerminator();
   for (OpOperand &operand : end->getOpOperands()) {
     const int value = flow.results[operand.getOperandNumber()];
-    bool isNew = false;
-    for (unsigned arg = 0; arg < func.getNumArguments(); ++arg)
-      isNew |= updateOf(func, arg) == operand.getOperandNumber();
-    if (!isNew && flow.variesInBody(value))
+    if (!updates.contains(operand.getOperandNumber()) && flow.variesInBody(value))
       return func.emitError() << "result " << operand.getOperandNumber() << " ('"
                               << resultName(func, operand.getOperandNumber())
                               << "') belongs to one micro-batch: return a sum over all of them";
