@@ -205,7 +205,7 @@ Status compareBoth(const CommandLine &c) {
     return Status::error((*a)->path() + " and " + (*b)->path() + " differ in " + std::to_string(over) +
                          (over == 1 ? " tensor" : " tensors"));
   if (!c.json)
-    print(std::string(differences->empty() ? "the same" : "the same within the tolerance") + ": " +
+    print(std::string(differences->empty() ? "identical" : "the same within the tolerance") + ": " +
           std::to_string((*a)->names().size()) + " tensors");
   return Status();
 }

@@ -189,6 +189,15 @@ void declare(CLI::App &app, CommandLine &c) {
          "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1 or auto (the best that is found in "
          "the memory of 1f1b)")
       ->type_name("schedule=NAME");
+  app.add_flag("--reproducible{8}", o.leaves,
+               "The same bits on any number of ranks and under every strategy: a sum that may be cut is computed in L "
+               "equal parts (a power of two, 8 unless given), which are added as one tree")
+      ->check([](const std::string &text) {
+        int64_t leaves = 0;
+        return CLI::detail::lexical_cast(text, leaves) && tessera::isLeafCount(leaves)
+                   ? std::string()
+                   : "'" + text + "' is not a power of two from 1 to " + std::to_string(tessera::kMostLeaves);
+      });
   app.add_option("--precision", o.precision,
                  "bf16: matrix products and convolutions take bfloat16 operands; parameters, sums, "
                  "statistics, losses and the optimizer stay in float32. f16: the same in float16")

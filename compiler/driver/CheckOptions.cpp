@@ -48,6 +48,28 @@ static llvm::Error checkMode(const CompileOptions &options, llvm::StringRef choo
   return llvm::Error::success();
 }
 
+/// Checks what a reproducible program needs of the other options.
+static llvm::Error checkLeaves(const CompileOptions &options, const dist::Mesh &mesh) {
+  if (options.leaves == 0)
+    return llvm::Error::success();
+  if (!isLeafCount(options.leaves))
+    return llvm::createStringError("--reproducible: %lld leaves are not a power of two from 1 to %lld",
+                                   (long long)options.leaves, (long long)kMostLeaves);
+  if (options.assign.mode == "hybrid")
+    return llvm::createStringError("--reproducible: in mode hybrid the model file says where ranks add; use another "
+                                   "mode");
+  if (options.gradientReduction == "sum")
+    return llvm::createStringError("--reproducible: a sum of gradients depends on the number of ranks; use "
+                                   "--gradient-reduction mean");
+  for (const dist::MeshAxis &axis : mesh.axes())
+    if (options.leaves % axis.size != 0)
+      return llvm::createStringError(
+          "--reproducible=%lld: %lld leaves cannot be shared out evenly over mesh axis "
+          "%s=%lld; choose an axis, or a number of leaves, so that the one divides the other",
+          (long long)options.leaves, (long long)options.leaves, axis.name.c_str(), (long long)axis.size);
+  return llvm::Error::success();
+}
+
 static llvm::Error checkMesh(const CompileOptions &options) {
   llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(options.assign.mesh);
   if (!mesh)
@@ -55,7 +77,7 @@ static llvm::Error checkMesh(const CompileOptions &options) {
   if (!options.output.empty() && mesh->numRanks() > compiler::maxRanks())
     return llvm::createStringError("mesh '%s': a plan has at most %lld ranks, not %lld", options.assign.mesh.c_str(),
                                    (long long)compiler::maxRanks(), (long long)mesh->numRanks());
-  return llvm::Error::success();
+  return checkLeaves(options, *mesh);
 }
 
 /// Checks a mesh with stages, and what does not go with one.

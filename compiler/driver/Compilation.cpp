@@ -51,6 +51,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     assign.mesh = dist::Mesh(assign.mesh.axes().drop_front());
   }
   assign.stop = options.stop;
+  assign.reproducible = options.leaves > 0;
   if (options.watch)
     assign.watch = &options.watch->search;
   // With strategies of the user the mesh stays as given, since they name axes or splits that another mesh may not have.

@@ -81,6 +81,13 @@ struct CompileWatch {
 
 /// The options of tessera-compile. Options that a user writes as text are text here. Those of passes are described in
 /// Passes.td of strategies/modes and compiler/training.
+/// More leaves make kernels too small to be worth computing.
+inline constexpr int64_t kMostLeaves = 1024;
+/// Whether a factor may have so many leaves at most: a power of two.
+constexpr bool isLeafCount(int64_t leaves) {
+  return leaves >= 1 && leaves <= kMostLeaves && (leaves & (leaves - 1)) == 0;
+}
+
 struct CompileOptions {
   std::string model, output;
   /// `training`, `microBatches` and `perRank` are set by the driver.
@@ -93,7 +100,10 @@ struct CompileOptions {
   /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
   compiler::BuildTrainingPassOptions training;
   std::string gradientReduction = "mean"; // over the gradients of the batch's slices: mean or sum
-  std::string precision = "f32";          // the operands of products: f32, bf16 or f16
+  /// The same bits on any number of ranks (docs/adr/0021-equal-bits.md): a summed factor has at most so many leaves,
+  /// isLeafCount(). 0: sums have the order that suits the mesh.
+  int64_t leaves = 0;
+  std::string precision = "f32"; // the operands of products: f32, bf16 or f16
   /// none, cheap, full, full:0,2, or auto: of those that fit the one that is predicted to take the least time.
   std::string recompute = "none";
   bool fuse = true;          // fuse elementwise operators and reductions

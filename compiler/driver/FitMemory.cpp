@@ -205,7 +205,7 @@ static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Can
 }
 
 static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
-  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
   const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
   Candidates candidates(run, module);
@@ -232,7 +232,7 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
   const AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
-  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
   FittedProgram fitted;
   strategies::AssignReport &report = fitted.report;
   report.mode = assign.mode;

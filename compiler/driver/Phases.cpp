@@ -3,6 +3,7 @@
 #include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/pipeline/Passes.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Version.h"
 #include "strategies/cost/LocalCost.h"
@@ -156,6 +157,8 @@ llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
   if (llvm::Error e = buildPrograms(run, *model->module))
     return e;
   tellUnused(*model->module, model->roles);
+  if (run.options.leaves > 0)
+    dist::setLeaves(*model->module, run.options.leaves);
   run.finished(next);
   if (llvm::Error e = run.dump(*model->module, "2-training.mlir"))
     return e;

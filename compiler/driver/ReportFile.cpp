@@ -115,6 +115,8 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
   report["model"] = emit.model;
   report["producer"] = emit.producer;
   report["recompute"] = result.recompute;
+  if (options.leaves > 0)
+    report["leaves"] = options.leaves;
   if (!result.meshes.empty())
     for (const strategies::MeshCandidate &candidate : result.meshes)
       report["meshes"].push_back(toJson(candidate));

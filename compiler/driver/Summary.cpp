@@ -38,6 +38,8 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
                  result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
                  result.report.mode, rt::printable(result.report.topology));
+  if (options.leaves > 0)
+    out += formatv("reproducible every sum in at most {0} leaves, added as one tree\n", options.leaves);
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
                    m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " + ms(m.communication)

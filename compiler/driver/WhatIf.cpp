@@ -61,7 +61,7 @@ static llvm::Error predictChosen(Compilation &run, ModuleOp module, const Assign
   if (report.functions.empty())
     return llvm::createStringError("the model has no function");
   setCosts(cluster, report);
-  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
   if (llvm::Error e = reshard(run, *local))
     return e;
   if (llvm::Error e = localize(run, *local, model, run.options.fuse, strategies::joinOf(assign)))

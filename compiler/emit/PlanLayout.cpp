@@ -13,6 +13,7 @@
 #include "compiler/emit/FusedLoop.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
@@ -542,6 +543,7 @@ Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
     layout.stages = stages.getInt();
     layout.stage = local->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt();
   }
+  layout.leaves = dist::leavesOf(local);
   std::map<std::pair<const void *, const void *>, int> constants;
   std::map<std::string, int> persistent;
   for (func::FuncOp func : local.getOps<func::FuncOp>()) {

@@ -88,6 +88,7 @@ struct LayoutFrame {
 
 struct PlanLayout {
   dist::Mesh mesh;
+  int64_t leaves = 0; // dialects/dist/leaves/Leaves.h
   std::vector<LayoutBuffer> buffers;
   std::vector<LayoutProgram> programs;
   std::vector<LayoutBinding> bindings;

@@ -109,6 +109,7 @@ public:
     plan_.set_weights_file(options.weightsFile);
     plan_.set_arena_bytes(layout.arenaBytes);
     plan_.set_global_batch(layout.globalBatch);
+    plan_.set_leaves(uint32_t(layout.leaves));
     auto addAxis = [&](StringRef name, int64_t size) {
       plan::MeshAxis *out = plan_.add_mesh();
       out->set_name(name.str());
@@ -413,6 +414,7 @@ private:
       out->add_sources(uint32_t(source));
     out->set_root(uint32_t(c.root));
     out->set_joined(uint32_t(step.joined));
+    out->set_tree(layout_.leaves > 0 && c.reduction == dist::Reduction::Sum);
     if (c.kind == CollectiveKind::Exchange)
       writeBoxes(c, out);
   }

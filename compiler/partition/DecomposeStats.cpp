@@ -10,6 +10,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/OwnCollectives.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphDecompose.h"
 
@@ -59,7 +60,7 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
   const auto statistics = dist::statisticReshards(rule, strategy, mesh, dist::resultShapes(op));
   size_t reduced = 0;
   for (Operation &primitive : llvm::make_range(first, op->getIterator())) {
-    ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
+    ShardingRule own = cantFail(dist::boundRule(&primitive));
     Strategy chosen = follow(own, &primitive, shardings);
     Sharding handedOn = dist::naturalResult(mesh, own, chosen, 0);
     if (primitive.getResult(0) == result && !strategy.results.empty()) {
@@ -84,7 +85,7 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
   auto sharded = dyn_cast<dist::ShardingRuleOpInterface>(op);
   if (!sharded || !op->hasAttr(dist::kStrategyAttr))
     return success(); // the verifier of phase 3 reports operators without a strategy
-  Expected<ShardingRule> rule = sharded.getShardingRule();
+  Expected<ShardingRule> rule = dist::boundRule(op);
   if (!rule)
     return fail(op, ": " + toString(rule.takeError()));
   Expected<Strategy> strategy = dist::getStrategy(op, *rule, mesh);

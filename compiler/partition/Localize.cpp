@@ -8,17 +8,22 @@
 // A partial sum that passes through a linear operator needs no change, since each rank applies the operator to its
 // term.
 //
+// Where a summed factor has leaves (docs/adr/0021-equal-bits.md), an operator becomes one operator per leaf, and the
+// tree that adds their results.
+//
 // The contents of padding are undefined (dialects/dist/Sharding.h) and must not reach a result. So right before an
 // operator that reduces over a padded dimension, the padding is overwritten by the reduction's neutral element
 // (dist::paddingMasks). Inputs and parameters have zeros in their padding. Values that are kept for the next step get
 // zeros again, so that the padding of parameters need not be overwritten before a sum.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/LeafCut.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphPadding.h"
 
@@ -141,8 +146,55 @@ private:
     maskPadding(sharded, ctx);
     for (const dist::HaloExchange &halo : dist::haloExchanges(sharded.rule, sharded.strategy, mesh_, operandShapes))
       addHalo(op, halo);
+    if (std::optional<dist::LeafCut> cut = dist::leafCut(sharded.rule, sharded.strategy, mesh_)) {
+      localizeLeaves(sharded, *cut, operandShapes, resultShapes);
+      return;
+    }
     sharded.op.localize(ctx);
-    keepRankAttributes(sharded, ctx);
+    keepRankAttributes(op, ctx, [](int64_t rank) { return rank; });
+  }
+
+  /// Replaces an operator whose operands and results are a rank's by one operator per leaf.
+  void localizeLeaves(ShardedOp &sharded, const dist::LeafCut &cut, const SmallVector<Shape> &operandShapes,
+                      const SmallVector<Shape> &resultShapes) {
+    Operation *op = sharded.op;
+    const std::string name = graph::nameOf(op);
+    dist::LocalizeContext ctx{cut.mesh, sharded.rule, cut.strategy, {}, {}, operandShapes, resultShapes};
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      ctx.operands.push_back(dist::operandSharding(cut.mesh, sharded.rule, cut.strategy, int(i)));
+    for (unsigned r = 0; r < op->getNumResults(); ++r)
+      ctx.results.push_back(dist::naturalResult(cut.mesh, sharded.rule, cut.strategy, int(r)));
+    builder_.setInsertionPoint(op);
+    std::vector<SmallVector<Value>> results(op->getNumResults());
+    for (int64_t leaf = 0; leaf < cut.count; ++leaf) {
+      SmallVector<Value> operands;
+      for (unsigned i = 0; i < op->getNumOperands(); ++i)
+        operands.push_back(sliceOnce(op->getOperand(i), cut, ctx.operands[i], leaf, name));
+      Operation *part = builder_.clone(*op);
+      part->setOperands(operands);
+      part->setAttr(graph::kNameAttr, builder_.getStringAttr(name + ".leaf" + std::to_string(leaf)));
+      for (OpResult result : part->getResults()) {
+        const unsigned r = result.getResultNumber();
+        auto type = cast<RankedTensorType>(result.getType());
+        result.setType(
+            RankedTensorType::get(ctx.results[r].localShape(cut.mesh, resultShapes[r]), type.getElementType()));
+        results[r].push_back(result);
+      }
+      cast<dist::ShardingRuleOpInterface>(part).localize(ctx);
+      keepRankAttributes(part, ctx, [&](int64_t rank) { return cut.rank(rank, leaf); });
+    }
+    for (OpResult result : op->getResults())
+      result.replaceAllUsesWith(
+          joinLeaves(builder_, results[result.getResultNumber()], cut, ctx.results[result.getResultNumber()], name));
+    op->erase();
+  }
+
+  /// leafOperand; operators that slice a value alike share the slices.
+  Value sliceOnce(Value value, const dist::LeafCut &cut, const Sharding &part, int64_t leaf, StringRef name) {
+    Value &slice = slices_[{value.getAsOpaquePointer(), cut.dim(part), cut.count, leaf}];
+    if (!slice)
+      slice = leafOperand(builder_, value, cut, part, leaf, name);
+    return slice;
   }
 
   /// A copy of `value` with `fill` in the padding of one dimension.
@@ -214,13 +266,13 @@ private:
   }
 
   /// Sets the attributes that depend on the rank in dist.per_rank. If they are equal on all ranks, it sets them on the
-  /// operator instead.
-  void keepRankAttributes(ShardedOp &sharded, const dist::LocalizeContext &ctx) {
-    Operation *op = sharded.op;
+  /// operator instead. `numberOf` gives a rank's number on the mesh of `ctx`.
+  void keepRankAttributes(Operation *op, const dist::LocalizeContext &ctx,
+                          llvm::function_ref<int64_t(int64_t)> numberOf) {
     SmallVector<Attribute> perRank;
     for (int64_t rank = 0; rank < mesh_.numRanks(); ++rank) {
       SmallVector<NamedAttribute> attributes;
-      sharded.op.rankAttributes(ctx, rank, attributes);
+      cast<dist::ShardingRuleOpInterface>(op).rankAttributes(ctx, numberOf(rank), attributes);
       if (attributes.empty())
         return;
       perRank.push_back(builder_.getDictionaryAttr(attributes));
@@ -240,6 +292,8 @@ private:
   llvm::DenseSet<Value> zeroPadded_; // known to have zeros in their padding
   /// By tensor rank, dimension, rows, rows held by rank.
   std::map<std::tuple<int64_t, int64_t, int64_t, SmallVector<int64_t>>, Value> rowMasks_;
+  /// By value, dimension, leaves of a rank, leaf; looked up only.
+  std::map<std::tuple<const void *, int64_t, int64_t, int64_t>, Value> slices_;
   /// By value, dimension, reduction, sharding; looked up only.
   std::map<std::tuple<const void *, int64_t, int, std::string>, Value> masked_;
 };
@@ -250,10 +304,14 @@ struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
-    dist::ReshardPlanner planner(mesh, cost ? cost(mesh) : dist::defaultCollectiveCost(mesh));
+    dist::CollectiveCost price = cost ? cost(mesh) : dist::defaultCollectiveCost(mesh);
+    if (dist::leavesOf(getOperation()) > 0)
+      price = dist::inLeafOrder(std::move(price));
+    dist::ReshardPlanner planner(mesh, std::move(price));
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
       if (failed(FunctionLocalizer(func, mesh, planner).run()))
         return signalPassFailure();
+    dist::setLeavesMade(getOperation());
   }
 
   CostOfMesh cost;

@@ -8,6 +8,7 @@
 #include "compiler/partition/Passes.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -45,7 +46,9 @@ void scatter(CollectiveOp reduce, const Mesh &mesh) {
     if (slice.getAxes() != first.getAxes() || slice.getDim() != first.getDim())
       return;
   }
-  // The reduce-scatter takes the slice's order of axes. The sum is over the same ranks in any order.
+  // The reduce-scatter takes the slice's order of axes. The sum is over the same ranks in any order, but not to the bit.
+  if (dist::leavesOf(reduce) > 0 && reduce.getAxes() != first.getAxes())
+    return;
   dist::AxisList a = reduce.getAxisList(mesh), b = first.getAxisList(mesh);
   llvm::sort(a);
   llvm::sort(b);

@@ -1,5 +1,6 @@
 #include "compiler/partition/ShardedOp.h"
 
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -23,7 +24,7 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   for (Value v : llvm::concat<Value>(SmallVector<Value>(op->getOperands()), SmallVector<Value>(op->getResults())))
     if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
       return fail(createStringError("works on something that is no tensor of static shape"));
-  Expected<dist::ShardingRule> rule = sharded.getShardingRule();
+  Expected<dist::ShardingRule> rule = dist::boundRule(op);
   if (!rule)
     return fail(rule.takeError());
   Expected<dist::Strategy> strategy = dist::getStrategy(op, *rule, mesh);

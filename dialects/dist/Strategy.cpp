@@ -1,5 +1,7 @@
 #include "dialects/dist/ShardingRule.h"
 
+#include "dialects/dist/leaves/LeafRule.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -161,6 +163,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     }
     return Error::success();
   };
+  if (Error e = verifyLeaves(rule, strategy, mesh))
+    return e;
   Reduction reduction = Reduction::None;
   for (size_t i = 0; i < rule.factors.size(); ++i) {
     const Factor &f = rule.factors[i];

@@ -78,6 +78,7 @@ Manifest describe(const BoundTensors &tensors, const std::vector<Share> &shares,
   manifest.model = plan.model();
   manifest.modelHash = modelHash(plan);
   manifest.planId = plan.plan_id();
+  manifest.leaves = plan.leaves();
   for (const plan::MeshAxis &axis : plan.mesh())
     manifest.mesh.push_back({axis.name(), axis.size()});
   Files files(manifest);

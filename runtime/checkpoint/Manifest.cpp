@@ -212,6 +212,8 @@ Result<Manifest> parseMembers(const Json &json) {
   manifest.planId = r.text("plan");
   const Json *model = r.member("model"), *position = r.member("position"), *data = r.member("data"),
              *mesh = r.list("mesh"), *files = r.list("files"), *tensors = r.member("tensors");
+  if (json.contains("leaves"))
+    manifest.leaves = r.count("leaves");
   TESSERA_RETURN_IF_ERROR(r.status());
   Reader m(*model, "model ");
   manifest.model = m.text("name");
@@ -283,6 +285,8 @@ std::string formatManifest(const Manifest &manifest) {
   json["mesh"] = Json::array();
   for (const auto &[axis, size] : manifest.mesh)
     json["mesh"].push_back(Json::array({axis, size}));
+  if (manifest.leaves > 0)
+    json["leaves"] = manifest.leaves;
   const RunPosition &p = manifest.position;
   json["position"] = {{"step", p.step}, {"epoch", p.epoch}, {"sample", p.sample}, {"batch", p.batch}};
   json["data"] = {{"source", manifest.data.source},

@@ -7,6 +7,7 @@
 //
 //   {"format": "tessera-checkpoint", "version": 2, "producer": "tessera-run 0.1.0",
 //    "model": {"name": "mlp.onnx", "hash": "…"}, "plan": "…", "mesh": [["data", 2]],
+//    "leaves": 8,                                             // of a reproducible plan
 //    "position": {"step": 30, "epoch": 1, "sample": 64, "batch": 16},
 //    "data": {"source": "npy:x.npy", "seed": 0, "shuffle": null, "augment": null},
 //    "random": {"generator": "philox4x32-10", "counter": "element", "step": 30},
@@ -74,6 +75,7 @@ struct Manifest {
 
   std::string producer, model, modelHash, planId;
   std::vector<std::pair<std::string, int64_t>> mesh;
+  int64_t leaves = 0; // Plan.leaves of the run; 0: its plan was not reproducible
   RunPosition position;
   DataState data;
   std::vector<File> files;

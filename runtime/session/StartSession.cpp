@@ -101,6 +101,8 @@ void tellDifferences(Session &s, const Manifest &old) {
   differ("the seed", std::to_string(old.data.seed), std::to_string(data.seed));
   differ("shuffle", text(old.data.shuffle), text(data.shuffle));
   differ("augment", text(old.data.augment), text(data.augment));
+  auto leaves = [](int64_t n) { return n > 0 ? std::to_string(n) : std::string("off"); };
+  differ("--reproducible", leaves(old.leaves), leaves(s.executor.plan().leaves()));
   differ("batches of", std::to_string(old.position.batch), std::to_string(s.executor.plan().global_batch()));
 }
 

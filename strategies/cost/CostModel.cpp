@@ -26,9 +26,10 @@ Cost toNanoseconds(double seconds) {
 
 } // namespace
 
-CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile)
+CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
-      share_(topology_.share(mesh_.numRanks())), planner_(mesh_, collectiveCost()) {}
+      share_(topology_.share(mesh_.numRanks())),
+      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost()) {}
 
 const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes) const {
   AxisList key(axes.begin(), axes.end());
@@ -200,10 +201,35 @@ Cost CostModel::kernel(double flops, int bits, double streamed) const {
 }
 
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
+  if (std::optional<dist::LeafCut> cut = dist::leafCut(cls.rule, strategy, mesh_))
+    return computeLeaves(*cut, cls);
+  return computeOn(mesh_, cls, strategy, streamed);
+}
+
+/// What partition makes of an operator with leaves: copies of the leaves' operands, their kernels, and the loop over
+/// their results, which adds them, or a copy of them to one tensor.
+Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls) const {
+  Cost sum = repeated(computeOn(cut.mesh, cls, cut.strategy, -1), cut.count);
+  const llvm::SmallVector<Shape> operands = localOperands(cls, cut.mesh, cut.strategy),
+                                 results = localResults(cls, cut.mesh, cut.strategy);
+  for (auto [i, shape] : llvm::enumerate(operands))
+    if (cut.dim(dist::operandSharding(cut.mesh, cls.rule, cut.strategy, int(i))) >= 0)
+      sum += repeated(kernel(0, cls.elementBits, 2 * double(numElements(shape) * cls.operandBytes[i])), cut.count);
+  for (auto [r, shape] : llvm::enumerate(results)) {
+    const bool adds = cut.dim(dist::naturalResult(cut.mesh, cls.rule, cut.strategy, int(r))) < 0;
+    const double elements = double(numElements(shape)), reads = double(cut.count);
+    const double writes = adds ? 1 : reads, bytes = double(cls.resultBytes[r]);
+    sum += kernel(adds ? (reads - 1) * elements : 0, cls.elementBits, (reads + writes) * elements * bytes);
+  }
+  return sum;
+}
+
+/// compute() on one rank of `mesh`, which differs from mesh_ at most by an axis of leaves.
+Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Strategy &strategy, double streamed) const {
   if (isNoKernel(cls))
     return 0;
-  llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
-  llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
+  llvm::SmallVector<Shape> operands = localOperands(cls, mesh, strategy);
+  llvm::SmallVector<Shape> results = localResults(cls, mesh, strategy);
   if (!profile_.empty())
     if (auto seconds = profile_.seconds(
             ProfileTable::kernelKey(cls.sample->getName().getStringRef(), operands, results, cls.elementBits)))
@@ -217,7 +243,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   }
   // If statistics are reduced over ranks, each of them takes another pass over the operands.
   double launches = 1;
-  if (!dist::statisticsAxes(cls.rule, strategy, mesh_).empty()) {
+  if (!dist::statisticsAxes(cls.rule, strategy, mesh).empty()) {
     double passes = double(numStatistics(cls.rule));
     launches += passes;
     for (size_t i = 0; i < operands.size(); ++i)
@@ -227,7 +253,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   double seconds = roofline(flops, cls.elementBits, streamed);
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
-    for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
+    for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))
       seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /
                      (topology_.memoryBandwidth * share_) +
                  topology_.launch;

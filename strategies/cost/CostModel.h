@@ -25,6 +25,7 @@
 #define TESSERA_STRATEGIES_COST_COSTMODEL_H
 
 #include "dialects/dist/OwnCollectives.h"
+#include "dialects/dist/leaves/LeafRule.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
 #include "strategies/space/Program.h"
@@ -46,7 +47,8 @@ struct OperatorCost {
 
 class CostModel {
 public:
-  CostModel(Mesh mesh, Topology topology, ProfileTable profile = {});
+  /// `inLeafOrder`: of a reproducible module, in which reshards add as one tree (dialects/dist/leaves/LeafRule.h).
+  CostModel(Mesh mesh, Topology topology, ProfileTable profile = {}, bool inLeafOrder = false);
   CostModel(const CostModel &) = delete; // the planner's cost function refers to it
   CostModel &operator=(const CostModel &) = delete;
 
@@ -65,7 +67,8 @@ public:
   /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
   Cost kernel(double flops, int bits, double streamed) const;
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
-  /// memory; negative: all operands and results.
+  /// memory; negative: all operands and results. An operator with leaves is as many kernels, copies of what they read,
+  /// and one loop that adds; then `streamed` says nothing.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
   /// The time that compute() gives after fusion. Operands and results that stay in a loop do not pass through memory,
   /// and only the operator that starts the loop's kernel pays for its launch.
@@ -81,6 +84,8 @@ public:
 private:
   const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
   const Link &linkAcross(uint32_t axes) const;
+  Cost computeOn(const Mesh &mesh, const OperatorClass &cls, const Strategy &strategy, double streamed) const;
+  Cost computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls) const;
   double roofline(double flops, int bits, double streamed) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 

@@ -56,7 +56,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   if (llvm::Error e = checkNames(module, options.user))
     return e;
 
-  CostModel model(options.mesh, options.topology, options.profile);
+  CostModel model(options.mesh, options.topology, options.profile, options.reproducible);
   dist::setMesh(module, options.mesh);
   report = AssignReport();
   report.mode = options.user.saved.empty() ? options.mode : "saved";

@@ -31,6 +31,8 @@ struct AssignOptions {
   Mesh mesh;
   Topology topology;
   ProfileTable profile;
+  /// The module is reproducible (dialects/dist/leaves/Leaves.h).
+  bool reproducible = false;
   /// The user's strategies, or a saved assignment. Operators take a saved assignment as it is, whatever `mode` says.
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.

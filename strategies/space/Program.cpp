@@ -3,6 +3,7 @@
 #include "strategies/space/Units.h"
 
 #include "dialects/dist/DistInterfaces.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
@@ -49,7 +50,7 @@ llvm::Error checkType(Operation *op, Value value) {
 
 llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) {
   auto cls = std::make_unique<OperatorClass>();
-  llvm::Expected<ShardingRule> rule = cast<dist::ShardingRuleOpInterface>(op).getShardingRule();
+  llvm::Expected<ShardingRule> rule = dist::boundRule(op);
   if (!rule)
     return llvm::createStringError("operator '%s': %s", graph::nameOf(op).c_str(),
                                    llvm::toString(rule.takeError()).c_str());

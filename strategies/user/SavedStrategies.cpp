@@ -2,6 +2,7 @@
 #include "strategies/user/UserStrategies.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 
 #include <nlohmann/json.hpp>
@@ -78,7 +79,7 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
       auto iface = dyn_cast<dist::ShardingRuleOpInterface>(op);
       if (!iface)
         return fail("operator '" + opName + "' has no sharding rule");
-      llvm::Expected<ShardingRule> rule = iface.getShardingRule();
+      llvm::Expected<ShardingRule> rule = dist::boundRule(&op);
       if (!rule)
         return rule.takeError();
       llvm::Expected<Strategy> strategy = dist::parseStrategy(entry.strategy, *rule, mesh);

@@ -1,6 +1,7 @@
 #include "strategies/user/UserMapping.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/leaves/LeafRule.h"
 #include "dialects/graph/GraphOrigin.h"
 #include "strategies/space/Units.h"
 
@@ -69,6 +70,7 @@ private:
   llvm::Error explain(const FixedGroup &group);
   llvm::Error applyOut(FixedGroup &group);
   std::string factorNote(const FixedGroup &group, size_t input, size_t dim) const;
+  std::string leafNote(const FixedGroup &group, size_t input, size_t dim) const;
   llvm::SmallVector<Cut> cutsBy(const FixedGroup &group, size_t input, size_t dim, llvm::ArrayRef<int> axes) const;
   const UserTensor &said(const FixedGroup &group, size_t input) const {
     static const UserTensor none;
@@ -125,6 +127,19 @@ std::string Mapper::factorNote(const FixedGroup &group, size_t input, size_t dim
         names += (names.empty() ? "" : " ") + info.cls->rule.factors[f].name;
       return names.empty() ? "" : " (factor " + names + ")";
     }
+  return "";
+}
+
+/// What the second half of a message says if an operator of the group adds leaves over the dimension; else nothing.
+std::string Mapper::leafNote(const FixedGroup &group, size_t input, size_t dim) const {
+  for (int op : group.ops) {
+    const OperatorInfo &info = function_.program.operators[op];
+    const int leaves = dist::leafFactor(info.cls->rule);
+    for (auto [o, value] : llvm::enumerate(info.op->getOperands()))
+      if (leaves >= 0 && value == group.inputs[input] && llvm::is_contained(info.cls->rule.operands[o][dim], leaves))
+        return llvm::formatv("; it is summed over in {0} leaves (--reproducible), of which every part needs as many",
+                             info.cls->rule.factors[leaves].size);
+  }
   return "";
 }
 
@@ -340,7 +355,7 @@ llvm::Error Mapper::explain(const FixedGroup &group) {
         tried = cutsBy(group, i, d, asked);
       if (llvm::any_of(tried, fits))
         continue;
-      std::string instead;
+      std::string instead = leafNote(group, i, d);
       for (const Cut &cut : cutsBy(group, i, d, asked))
         if (dim.named && instead.empty() && fits(cut))
           instead =

@@ -7,6 +7,7 @@
 #include "compiler/transform/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/launch/Launcher.h"
@@ -160,7 +161,7 @@ private:
       func.setResultAttr(i, dist::kShardingAttr,
                          attr(updates.count(i) ? updates[i] : randomSharding(func.getResultTypes()[i])));
     for (Operation &op : func.getBody().front().without_terminator()) {
-      ShardingRule rule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(&op).getShardingRule());
+      ShardingRule rule = llvm::cantFail(dist::boundRule(&op));
       Strategy chosen = choose(&op, rule, handedOn);
       dist::setStrategy(&op, rule, mesh_, chosen);
       for (OpResult result : op.getResults())

@@ -168,6 +168,8 @@ std::string toText(const Report &report, bool all) {
   std::string out = "model " + rt::printable(text(j, "model")) + ", mesh " +
                     (text(j, "mesh").empty() ? "1" : rt::printable(text(j, "mesh"))) + ", mode " +
                     rt::printable(text(j, "mode")) + ", topology " + rt::printable(text(j, "topology")) + "\n";
+  if (const double leaves = number(j, "leaves"); leaves > 0)
+    out += "reproducible: every sum in at most " + std::to_string(int64_t(leaves)) + " leaves, added as one tree\n";
   if (const std::vector<ParameterRow> rows = parameterRows(report); !rows.empty())
     out += "parameters: " + parameterCounts(rows) + " (--parameters)\n";
   for (const Json &f : list(j, "functions")) {

@@ -18,6 +18,7 @@ Manifest sample() {
   m.modelHash = "0123";
   m.planId = "abc";
   m.mesh = {{"data", 2}, {"model", 2}};
+  m.leaves = 8;
   m.position = {30, 1, 64, 16};
   m.data = {"npy:x.npy", 18446744073709551615u, true, std::nullopt};
   m.files = {{"rank0.safetensors", {kSumChunk + 1, {0x0badcafe, 0xffffffff}}}, {"rank1.safetensors", {0, {}}}};
@@ -88,6 +89,7 @@ TEST_CASE("a manifest is read as it was written") {
   REQUIRE(again.ok());
   CHECK(formatManifest(*again) == text);
   CHECK(again->mesh == m.mesh);
+  CHECK(again->leaves == m.leaves);
   CHECK(again->position.step == 30);
   CHECK(again->data.seed == m.data.seed);
   CHECK(again->data.shuffle == true);

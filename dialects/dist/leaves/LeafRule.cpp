@@ -1,0 +1,153 @@
+#include "dialects/dist/leaves/LeafRule.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace tessera::dist {
+
+/// What follows a factor's name in that of the elements of a leaf.
+static constexpr StringLiteral kInside = ".leaf";
+/// And in that of the channels of a block.
+static constexpr StringLiteral kInBlock = ".block";
+/// Found by test/unit/backend/SplitsTest.cpp: fewer output channels are computed by other code, with other bits.
+static constexpr int64_t kChannels = 16;
+
+/// The leaves that the factor can have; 1 where its dimensions do not allow any.
+static int64_t leavesFor(const ShardingRule &rule, int factor, int64_t most) {
+  if (any_of(rule.windows, [&](const Window &window) { return window.factor == factor; }))
+    return 1;
+  for (const auto *tensors : {&rule.operands, &rule.results})
+    for (const ShardingRule::TensorFactors &tensor : *tensors)
+      for (const auto &dim : tensor) {
+        const auto at = find(dim, factor);
+        // Behind another factor, a leaf would be several pieces of the dimension.
+        if (at != dim.end() && any_of(make_range(dim.begin(), at), [&](int f) { return rule.factors[f].size > 1; }))
+          return 1;
+      }
+  int64_t leaves = 1;
+  while (leaves < most && rule.factors[factor].size % (2 * leaves) == 0)
+    leaves *= 2;
+  return leaves;
+}
+
+/// Splits a factor: from now on it counts runs of `length` elements, which stay together.
+static void split(ShardingRule &rule, int factor, int64_t length, StringRef suffix) {
+  const int inside = rule.addFactor(rule.factors[factor].name + suffix.str(), length, FactorKind::Whole);
+  rule.factors[factor].size /= length;
+  rule.factors[factor].padding = Factor::Padding::Refused;
+  for (auto *tensors : {&rule.operands, &rule.results})
+    for (ShardingRule::TensorFactors &tensor : *tensors)
+      for (auto &dim : tensor)
+        if (auto *at = find(dim, factor); at != dim.end())
+          dim.insert(std::next(at), inside);
+}
+
+/// Lets the output channels of an operator with windows be cut in blocks of kChannels only. They are the factors that
+/// the other operand has and the windows' operand lacks.
+static void keepChannels(ShardingRule &rule) {
+  if (rule.windows.empty())
+    return;
+  const ShardingRule::TensorFactors &slid = rule.operands[rule.windows[0].operand];
+  const int count = int(rule.factors.size());
+  for (int f = 0; f < count; ++f) {
+    if (rule.factors[f].kind != FactorKind::PassThrough ||
+        any_of(slid, [&](const auto &dim) { return is_contained(dim, f); }))
+      continue;
+    if (rule.factors[f].size % kChannels == 0)
+      split(rule, f, kChannels, kInBlock);
+    else
+      rule.factors[f].kind = FactorKind::Whole;
+  }
+}
+
+void giveLeaves(ShardingRule &rule, int64_t most) {
+  rule.linear.clear();
+  keepChannels(rule);
+  bool given = false;
+  const int count = int(rule.factors.size());
+  for (int f = 0; f < count; ++f) {
+    const bool sum = rule.factors[f].kind == FactorKind::Reduce && rule.factors[f].reduction == Reduction::Sum;
+    if (!sum && rule.factors[f].kind != FactorKind::Stat)
+      continue;
+    const int64_t leaves = sum && !given ? leavesFor(rule, f, most) : 1;
+    if (leaves == 1) {
+      rule.factors[f].kind = FactorKind::Whole;
+      rule.factors[f].reduction = Reduction::None;
+      rule.factors[f].statistics.clear();
+      continue;
+    }
+    given = true;
+    split(rule, f, rule.factors[f].size / leaves, kInside);
+  }
+}
+
+int leafFactor(const ShardingRule &rule) {
+  for (const Factor &factor : rule.factors)
+    if (StringRef name = factor.name; name.consume_back(kInside))
+      return rule.findFactor(name);
+  return -1;
+}
+
+Error verifyLeaves(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
+  const int factor = leafFactor(rule);
+  if (factor < 0)
+    return Error::success();
+  const Factor &f = rule.factors[factor];
+  const Cut &cut = strategy.factors[factor];
+  if (f.size % mesh.size(cut) != 0 || cut.unit != 1)
+    return createStringError("factor '" + f.name + "' has " + Twine(f.size) + " leaves and cannot be cut in " +
+                             Twine(mesh.size(cut)) + " parts: a reproducible plan gives every rank as many leaves");
+  int before = -1;
+  for (int axis : cut) {
+    if (mesh.axisSize(axis) == 1)
+      continue;
+    if (axis < before)
+      return createStringError("factor '" + f.name + "' has leaves and cannot be cut by '" + mesh.axisName(before) +
+                               "' before '" + mesh.axisName(axis) +
+                               "': a reproducible plan adds in the order of the mesh");
+    before = axis;
+  }
+  return Error::success();
+}
+
+int64_t LeafCut::dim(const Sharding &part) const {
+  for (int64_t d = 0; d < part.rank(); ++d)
+    if (is_contained(part.dims[d], axis))
+      return d;
+  return -1;
+}
+
+std::optional<LeafCut> leafCut(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
+  const int factor = leafFactor(rule);
+  if (factor < 0)
+    return std::nullopt;
+  const int64_t count = rule.factors[factor].size / mesh.size(strategy.factors[factor]);
+  if (count <= 1)
+    return std::nullopt;
+  SmallVector<MeshAxis> axes(mesh.axes());
+  axes.push_back({"(leaves)", count}); // no name that a user could give an axis
+  LeafCut cut{Mesh(axes), strategy, count, mesh.numAxes()};
+  cut.strategy.factors[factor].push_back(cut.axis);
+  cut.strategy.results.clear();
+  return cut;
+}
+
+/// Whether a collective keeps the tree: those that add do so along minor axes first.
+static bool keepsTree(const Collective &c) {
+  if (c.reduction != Reduction::Sum)
+    return true;
+  if (c.kind == CollectiveKind::Fold) // adds one term after the other; does not say along which axes
+    return c.localIn[c.dim] / c.localOut[c.dim] <= 2 && !c.result.isPartial();
+  return is_sorted(c.axes) && none_of(c.result.partial, [&](int axis) { return axis > c.axes.front(); });
+}
+
+CollectiveCost inLeafOrder(CollectiveCost cost) {
+  return [cost = std::move(cost)](const Collective &c, int64_t elementBytes) {
+    return keepsTree(c) ? cost(c, elementBytes) : std::numeric_limits<double>::infinity();
+  };
+}
+
+} // namespace tessera::dist

@@ -1,0 +1,57 @@
+// RUN: tessera-opt --dist-localize --dist-verify-local %s -split-input-file | FileCheck %s
+
+// Four leaves of 2 rows. Each rank computes its two, and ranks add as a tree does.
+// CHECK: module attributes {dist.made_leaves = 4 : i64
+module attributes {dist.mesh = #dist.mesh<"data=2">, dist.leaves = 4 : i64} {
+  // CHECK-LABEL: func.func @rows(%arg0: tensor<3x4xf32>
+  func.func @rows(%a: tensor<3x8xf32> {dist.sharding = #dist.sharding<"[-, data]">},
+                  %b: tensor<8x5xf32> {dist.sharding = #dist.sharding<"[data, -]">})
+      -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK: %[[A0:.*]] = graph.slice %arg0 {{.*}}limits = array<i64: 3, 2>, starts = array<i64: 0, 0>
+    // CHECK: %[[B0:.*]] = graph.slice %arg1 {{.*}}limits = array<i64: 2, 5>, starts = array<i64: 0, 0>
+    // CHECK: %[[Y0:.*]] = graph.matmul %[[A0]], %[[B0]] {{.*}}graph.name = "fc.leaf0"
+    // CHECK: %[[A1:.*]] = graph.slice %arg0 {{.*}}limits = array<i64: 3, 4>, starts = array<i64: 0, 2>
+    // CHECK: %[[B1:.*]] = graph.slice %arg1 {{.*}}limits = array<i64: 4, 5>, starts = array<i64: 2, 0>
+    // CHECK: %[[Y1:.*]] = graph.matmul %[[A1]], %[[B1]] {{.*}}graph.name = "fc.leaf1"
+    // CHECK: %[[Y:.*]] = graph.add %[[Y0]], %[[Y1]] {graph.name = "fc.sum"}
+    // CHECK: dist.collective "all-reduce" %[[Y]] {axes = ["data"]
+    %y = graph.matmul %a, %b {graph.name = "fc", dist.strategy = #dist.strategy<"k=data">} : (tensor<3x8xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
+    %z = dist.reshard %y from <"[-, -] sum(data)"> to <"[-, -]"> {graph.name = "fc"} : tensor<3x5xf32>
+    return %z : tensor<3x5xf32>
+  }
+}
+
+// -----
+
+// On one rank: neighbours are added first. Readers that slice a value alike share the slices.
+module attributes {dist.leaves = 4 : i64} {
+  // CHECK-LABEL: func.func @tree
+  func.func @tree(%a: tensor<4x6xf32> {dist.sharding = #dist.sharding<"[-, -]">})
+      -> (tensor<6xf32> {dist.sharding = #dist.sharding<"[-]">}, tensor<6x6xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK-COUNT-4: graph.slice
+    // CHECK-NOT: graph.slice
+    // CHECK: %[[S3:.*]] = graph.reduce_sum {{.*}}graph.name = "sum.leaf3"
+    // CHECK: %[[L:.*]] = graph.add %{{.*}}, %{{.*}} {graph.name = "sum.sum"}
+    // CHECK: %[[R:.*]] = graph.add %{{.*}}, %[[S3]] {graph.name = "sum.sum"}
+    // CHECK: %[[S:.*]] = graph.add %[[L]], %[[R]] {graph.name = "sum.sum"}
+    // CHECK-NOT: graph.slice
+    // CHECK: return %[[S]]
+    %s = graph.reduce_sum %a {graph.name = "sum", dims = array<i64: 0>, keepdims = false, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>) -> tensor<6xf32>
+    %p = graph.matmul %a, %a {graph.name = "square", transpose_a = true, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
+    return %s, %p : tensor<6xf32>, tensor<6x6xf32>
+  }
+}
+
+// -----
+
+// Sums of integers have no order, and no leaves.
+module attributes {dist.leaves = 2 : i64} {
+  // CHECK-LABEL: func.func @integers
+  func.func @integers(%a: tensor<4x6xi64> {dist.sharding = #dist.sharding<"[-, -]">})
+      -> (tensor<6xi64> {dist.sharding = #dist.sharding<"[-]">}) {
+    // CHECK-NEXT: %[[S:.*]] = graph.reduce_sum %arg0
+    // CHECK-NEXT: return %[[S]]
+    %s = graph.reduce_sum %a {dims = array<i64: 0>, keepdims = false, dist.strategy = #dist.strategy<"">} : (tensor<4x6xi64>) -> tensor<6xi64>
+    return %s : tensor<6xi64>
+  }
+}
