@@ -37,8 +37,8 @@ struct EmitOptions {
 /// The most ranks that a plan may have.
 int64_t maxRanks();
 
-/// How one rank uses its memory. All ranks are alike, but for stages of a pipeline: it is a rank of the stage that needs
-/// most.
+/// How one rank uses its memory. All ranks are alike, but for stages of a pipeline: it is a rank of the stage that
+/// needs most.
 struct MemoryReport {
   struct Item {
     std::string name;

@@ -1,7 +1,7 @@
 //===- PlaceOperators.h - the stage of every operator ------------------------------------------------===//
 //
-// The search cuts the forward pass of the training step, else of the first function, into stages (strategies/pipeline/stages). Everything else
-// follows from data flow and from what operators carry about their origin:
+// The search (strategies/pipeline/stages) cuts the forward pass of the training step, else of the first function, into
+// stages. Everything else follows from data flow and from what operators carry about their origin:
 //
 //   parameter   the first stage whose forward pass reads it
 //   state       the stage of the parameter, else of the operator that makes its new value

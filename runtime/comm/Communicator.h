@@ -15,8 +15,8 @@
 //   exchange       MPI_Alltoallw          grouped ncclSend / ncclRecv
 //   barrier        MPI_Barrier            -
 //
-// Ranks of different stages of a pipeline talk by World::send and World::receive. Each pair of ranks has channels, whose
-// messages keep their order; channels do not wait for each other.
+// Ranks of different stages of a pipeline talk by World::send and World::receive. Each pair of ranks has channels,
+// whose messages keep their order; channels do not wait for each other.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_COMMUNICATOR_H
@@ -97,9 +97,9 @@ public:
   /// Waits for the next message from `peer` on this channel. An error if it has another size, or a rank aborts or the
   /// peer leaves. Called by one thread at a time, as is send().
   virtual Status receive(int peer, uint32_t channel, void *data, size_t bytes) { return openChannels(); }
-  /// Called when this rank failed or leaves early. Wakes every rank that waits in a collective or for a message; the call returns
-  /// an error that names this rank and `reason`. Safe from any thread and signal-safe enough to be called from a
-  /// handler's helper thread.
+  /// Called when this rank failed or leaves early. Wakes every rank that waits in a collective or for a message; the
+  /// call returns an error that names this rank and `reason`. Safe from any thread and signal-safe enough to be called
+  /// from a handler's helper thread.
   virtual void abort(const std::string &reason) = 0;
   /// This rank has failed, and uses its communicators no more. Gives up work of theirs that is still under way and waits
   /// for other ranks. Tells nobody.

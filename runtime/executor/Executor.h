@@ -106,8 +106,8 @@ public:
     if (can_.timers)
       can_.timers->measureWaits(uint32_t(program));
   }
-  /// How long the last run() was in collectives, sends and receives, in seconds, most of it waiting for other ranks. On a device it is how
-  /// long its kernels waited for other ranks; this is unknown for the first runs.
+  /// How long the last run() was in collectives, sends and receives, in seconds, most of it waiting for other ranks. On
+  /// a device it is how long its kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
 
   /// How many collectives of a run go through plain copies because of layouts.

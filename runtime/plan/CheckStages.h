@@ -4,9 +4,9 @@
 // never wait, receives wait for their message, collectives for all members. What a rank does next depends on nothing
 // but its own list, so one such run stands for every timing: if it ends, no run hangs.
 //
-//   rank 2: step 7 'h.receive' of program 'train' receives from rank 0 on channel 3: 4 times in a run, where that rank sends
-//   3 times
-//   the ranks wait for each other for ever: rank 0: step 9 'g.receive' ... receives from rank 1 on channel 4; rank 1: ...
+//   rank 2: step 7 'h.receive' of program 'train' receives from rank 0 on channel 3: 4 times in a run, where that rank
+//   sends 3 times
+//   the ranks wait for each other for ever: rank 0: step 9 'g.receive' ... receives from rank 1 on channel 4; ...
 //
 // Ranks of one stage mostly do the same with the same places of other stages. Then one rank of each stage stands for
 // all. Otherwise all ranks are run. Both take time in proportion to the messages of these ranks.
