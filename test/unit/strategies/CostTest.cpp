@@ -1,5 +1,6 @@
 #include "Programs.h"
 #include "dialects/dist/exchange/Exchange.h"
+#include "dialects/dist/leaves/Leaves.h"
 #include "strategies/cost/CostModel.h"
 
 using namespace tessera::strategies;
@@ -126,6 +127,24 @@ TEST_CASE("a measured kernel replaces the estimate") {
   auto bad = ProfileTable::parse(R"({"kernels": {"x": -1}})", "profile.json");
   CHECK(!bad);
   llvm::consumeError(bad.takeError());
+}
+
+TEST_CASE("an operator with leaves costs its leaves, the copies that they read, and the loop that adds") {
+  Module m(kMlp);
+  dist::setLeaves(*m.module, 4);
+  Program program = llvm::cantFail(Program::analyse(m.func("train")));
+  CostModel model(Mesh(), simple());
+  for (const OperatorInfo &info : program.operators) {
+    if (info.name != "fc1")
+      continue;
+    Strategy whole;
+    whole.factors.resize(info.cls->rule.factors.size());
+    // 16x8 by 8x12: 4 leaves of 2 * 16 * 2 * 12 flops; each reads two copies, each of them read and written.
+    const Cost copies = 2 * 4 * (16 * 2 + 2 * 12) * 4, adds = 4 * 16 * 12 * (4 + 1);
+    CHECK(model.compute(*info.cls, whole) == 4 * (16 * 2 + 2 * 12 + 16 * 12) * 4 + copies + adds);
+    return;
+  }
+  FAIL("no fc1");
 }
 
 TEST_CASE("collectives over two kinds of links use the fast one first") {
