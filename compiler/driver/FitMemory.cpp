@@ -18,7 +18,7 @@ using strategies::AssignOptions;
 
 char DoesNotFit::ID;
 
-/// The most repetitions of the search, each with another limit, if the arena does not fit.
+/// The most repetitions of the search with smaller limits, if the arena does not fit.
 static constexpr int kMaxAttempts = 5;
 /// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
@@ -121,21 +121,21 @@ class Candidates {
 public:
   Candidates(Compilation &run, ModuleOp module) : run_(run), module_(module) {}
 
-  ModuleOp module() const { return expired_ ? *expired_ : module_; }
+  ModuleOp module() const { return expire_ ? *expired_ : module_; }
 
   /// From now on copies may expire. Returns whether that changes the module.
   llvm::Expected<bool> expire() {
-    if (expired_)
-      return false;
-    expired_ = module_.clone();
-    if (llvm::Error e = expireCopies(run_, *expired_))
-      return e;
-    bool any = false;
-    expired_->walk([&](Operation *op) { any |= graph::mayKeepCopy(op); });
-    if (!any)
-      expired_ = {};
-    return any;
+    if (!expired_) {
+      expired_ = module_.clone();
+      if (llvm::Error e = expireCopies(run_, *expired_))
+        return e;
+    }
+    expire_ = false;
+    expired_->walk([&](Operation *op) { expire_ |= graph::mayKeepCopy(op); });
+    return expire_;
   }
+  /// From now on copies are kept, as in the given module.
+  void keep() { expire_ = false; }
 
   /// The same if a saved assignment is of such a module.
   llvm::Error expireAsSaved(const strategies::UserStrategies &user) {
@@ -149,60 +149,115 @@ public:
 private:
   Compilation &run_;
   ModuleOp module_;
-  OwningOpRef<ModuleOp> expired_;
+  OwningOpRef<ModuleOp> expired_; // made when it is needed
+  bool expire_ = false;
 };
 
-/// Searches under one limit, and says how many bytes a rank needs then.
+/// Searches under one limit, and says how many bytes a rank needs then. The result is in `fitted`.
 using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &)>;
 
-/// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between blocks.
-/// If it needs more than the limit, the search chooses which copies of parameters are kept. If that is not enough, it
-/// gets a smaller limit: first one in proportion, then by bisection between a limit that was too small for any
-/// assignment and one under which too much was needed. `tooMuch` makes the error of the last attempt that found an
-/// assignment.
-static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Candidates &candidates, Attempt attempt,
-                                     llvm::function_ref<llvm::Error(int64_t)> tooMuch) {
-  const int64_t limit = strategies::memoryOf(assign);
-  const bool searched = assign.mode == "auto" && assign.user.saved.empty();
-  int64_t tooSmall = 0, tooLarge = limit;
-  bool lowered = false; // the search's limit
-  for (int tries = 0;; ++tries) {
-    llvm::Expected<int64_t> needed = attempt(assign);
-    if (!needed) {
-      llvm::Error failed = needed.takeError();
-      if (!lowered || !failed.isA<DoesNotFit>())
-        return failed;
-      llvm::consumeError(std::move(failed));
-      if (tries == kMaxAttempts)
-        return tooMuch(limit);
-      run.hurry(assign);
-      tooSmall = assign.memoryLimit;
-      assign.memoryLimit = tooSmall + (tooLarge - tooSmall) / 2;
-      continue;
-    }
-    if (*needed <= limit)
+class Fitting {
+public:
+  /// `tooMuch` makes the error of the last attempt that found an assignment.
+  Fitting(Compilation &run, const AssignOptions &assign, Candidates &candidates, FittedProgram &fitted, Attempt attempt,
+          llvm::function_ref<llvm::Error(int64_t)> tooMuch)
+      : run_(run), assign_(assign), candidates_(candidates), fitted_(fitted), attempt_(attempt), tooMuch_(tooMuch),
+        limit_(strategies::memoryOf(assign)) {}
+
+  /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between
+  /// blocks. If it needs more than the limit, the search is repeated: once so that copies of parameters may expire, and
+  /// with smaller limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits are
+  /// smaller.
+  llvm::Error run() {
+    llvm::Expected<int64_t> needed = attempt_(assign_);
+    if (!needed)
+      return needed.takeError();
+    if (*needed <= limit_)
       return llvm::Error::success();
-    if (tries == 0 && searched) {
-      llvm::Expected<bool> expired = candidates.expire();
-      if (!expired)
-        return expired.takeError();
-      if (*expired) {
-        run.say("the plan needs " + bytesText(*needed) + ", searching again with copies of parameters that may expire");
-        run.hurry(assign);
+    if (assign_.mode != "auto" || !assign_.user.saved.empty())
+      return tooMuch_(limit_);
+    std::optional<FittedProgram> expiring;
+    llvm::Expected<bool> expired = candidates_.expire();
+    if (!expired)
+      return expired.takeError();
+    int64_t neededExpiring = 0;
+    if (*expired) {
+      run_.say("the plan needs " + bytesText(*needed) + ", searching again with copies of parameters that may expire");
+      AssignOptions again = assign_;
+      run_.hurry(again);
+      if (llvm::Error e = attempt_(again).moveInto(neededExpiring)) {
+        if (!e.isA<DoesNotFit>())
+          return e;
+        llvm::consumeError(std::move(e));
+      } else if (neededExpiring <= limit_) {
+        expiring = std::move(fitted_);
+      }
+      candidates_.keep();
+    }
+    llvm::Expected<bool> fits = lower(*needed, expiring ? predicted(*expiring) : strategies::kForbidden);
+    if (!fits)
+      return fits.takeError();
+    if (*fits)
+      return llvm::Error::success();
+    if (expiring) {
+      fitted_ = std::move(*expiring);
+      return llvm::Error::success();
+    }
+    if (*expired && neededExpiring) {
+      if (llvm::Error e = candidates_.expire().takeError())
+        return e;
+      if (llvm::Error e = lower(neededExpiring, strategies::kForbidden).moveInto(*fits))
+        return e;
+    }
+    return *fits ? llvm::Error::success() : tooMuch_(limit_);
+  }
+
+private:
+  static strategies::Cost predicted(const FittedProgram &fitted) {
+    return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
+  }
+
+  /// Searches with smaller limits, after a search that needed so many bytes: first one in proportion, then by bisection
+  /// between a limit that was too small for any assignment and one under which too much was needed. Returns whether
+  /// something was found that fits and is predicted to take less than `most`. A smaller limit makes no program cheaper.
+  llvm::Expected<bool> lower(int64_t needed, strategies::Cost most) {
+    AssignOptions assign = assign_;
+    int64_t tooSmall = 0, tooLarge = limit_;
+    run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));
+    for (int tries = 0; tries < kMaxAttempts; ++tries) {
+      const double proportion = double(limit_) / double(needed) * kMargin;
+      assign.memoryLimit = tooSmall ? tooSmall + (tooLarge - tooSmall) / 2
+                                    : std::max<int64_t>(1, int64_t(double(tooLarge) * proportion));
+      run_.hurry(assign);
+      llvm::Expected<int64_t> found = attempt_(assign);
+      if (!found) {
+        llvm::Error failed = found.takeError();
+        if (!failed.isA<DoesNotFit>())
+          return failed;
+        llvm::consumeError(std::move(failed));
+        tooSmall = assign.memoryLimit;
         continue;
       }
+      if (predicted(fitted_) >= most)
+        return false;
+      if (*found <= limit_)
+        return true;
+      needed = *found;
+      tooLarge = assign.memoryLimit;
+      if (tries + 1 < kMaxAttempts)
+        run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));
     }
-    if (!searched || tries == kMaxAttempts)
-      return tooMuch(limit);
-    lowered = true;
-    tooLarge = assign.memoryLimit ? assign.memoryLimit : limit;
-    const double proportion = double(limit) / double(*needed) * kMargin;
-    assign.memoryLimit =
-        tooSmall ? tooSmall + (tooLarge - tooSmall) / 2 : std::max<int64_t>(1, int64_t(double(tooLarge) * proportion));
-    run.hurry(assign);
-    run.say("the plan needs " + bytesText(*needed) + ", searching again for one that fits in " + bytesText(limit));
+    return false;
   }
-}
+
+  Compilation &run_;
+  const AssignOptions &assign_;
+  Candidates &candidates_;
+  FittedProgram &fitted_;
+  const Attempt attempt_;
+  const llvm::function_ref<llvm::Error(int64_t)> tooMuch_;
+  const int64_t limit_;
+};
 
 static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
@@ -213,13 +268,13 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
     return e;
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
-      limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
+      limited.memoryLimit = strategies::memoryOf(limited) * run.pipeline->mesh.axisSize(0);
     if (llvm::Error e = attempt(run, candidates.module(), limited, model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };
   auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted.memory, limit); };
-  if (llvm::Error e = searchUntilItFits(run, assign, candidates, once, tooMuch))
+  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch).run())
     return e;
   fitted.report.memoryLimit = limit;
   if (run.pipeline)
@@ -287,7 +342,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
                      "parameters and states " + bytesText(double(largest.persistentBytes)) + ", of " + largest.name,
                      limit);
   };
-  if (llvm::Error e = searchUntilItFits(run, assign, candidates, once, tooMuch))
+  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch).run())
     return e;
   fitted.report.memoryLimit = strategies::memoryOf(assign);
   return fitted;
