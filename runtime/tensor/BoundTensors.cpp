@@ -29,6 +29,7 @@ BoundTensors::BoundTensors(std::span<const plan::Plan> plans) : plans_(plans), s
   *joint_.mutable_mesh() = plans[0].mesh();
   joint_.set_weights_file(plans[0].weights_file());
   joint_.set_global_batch(plans[0].global_batch());
+  joint_.set_leaves(plans[0].leaves());
   std::map<std::tuple<int, std::string, std::string>, int> numbers; // by role, program, name
   for (size_t rank = 0; rank < plans.size(); rank += stages_.ranks) {
     std::vector<int> &on = onStage_.emplace_back(size_t(joint_.bindings_size()), -1);
