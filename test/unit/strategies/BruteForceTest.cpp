@@ -1,5 +1,5 @@
-// The search's answer on small programs of products costs exactly what the best of all strategies costs: every sharding of
-// the arguments and every strategy of every operator, priced as the plan is.
+// The search's answer on small programs of products costs exactly what the best of all strategies costs: every sharding
+// of the arguments and every strategy of every operator, priced as the plan is.
 #include "Programs.h"
 
 #include "strategies/cost/ProgramCost.h"
