@@ -106,8 +106,9 @@ private:
     }
   }
 
-  /// [x * states + y]: what x costs more than y at most, whatever state the other end has and whatever other readers of
-  /// a share want; kTooMuch or more where that forbids x alone, -infinity where y cannot stand anywhere.
+  /// [y * states + x]: what x costs more than y at most, whatever state the other end has and whatever other readers of
+  /// a share want; kTooMuch or more where that forbids x alone, -infinity where y cannot stand anywhere. One y is held
+  /// against many x, which lie side by side.
   const std::vector<double> &excess(const End &end) {
     auto [it, fresh] = excess_.try_emplace({end.edge->table.get(), end.from, end.shared, end.reader});
     std::vector<double> &d = it->second;
@@ -119,7 +120,7 @@ private:
     }
     constexpr size_t kRows = 4;
     const size_t n = end.states(), m = end.otherStates(), rows = (n + kRows - 1) / kRows * kRows;
-    std::vector<double> x(rows * m, 0), y(m * n);
+    std::vector<double> x(rows * m, 0), y(m * n), byX(rows * n, -kInfinity);
     for (size_t s = 0; s < n; ++s)
       for (size_t t = 0; t < m; ++t) {
         const Cost cost = end.cost(s, t);
@@ -128,9 +129,12 @@ private:
       }
     if (end.shared && !end.from)
       leaveOwnPrices(end, y);
-    d.assign(rows * n, -kInfinity);
     for (size_t s = 0; s < rows; s += kRows)
-      mostExcess(&x[s * m], y.data(), m, n, &d[s * n]);
+      mostExcess(&x[s * m], y.data(), m, n, &byX[s * n]);
+    d.resize(n * n);
+    for (size_t s = 0; s < n; ++s)
+      for (size_t t = 0; t < n; ++t)
+        d[t * n + s] = byX[s * n + t];
     work_ += kTripleWork * double(n * n * m);
     if (end.shared && end.from)
       for (double &excess : d)
@@ -186,7 +190,7 @@ private:
     const bool copyByCopy = end.shared && end.from && wantsSeveral(end);
     for (size_t x = 0; x < mine.size(); ++x)
       for (size_t y = 0; y < mine.size(); ++y) {
-        double &most = d[size_t(mine[x]) * n + size_t(mine[y])];
+        double &most = d[size_t(mine[y]) * n + size_t(mine[x])];
         for (size_t t = 0; t < theirs.size(); ++t)
           most = std::max(most, copyByCopy ? excessBeside(end, size_t(mine[x]), size_t(mine[y]), size_t(theirs[t]))
                                            : double(end.cost(size_t(mine[x]), size_t(theirs[t]))) -
@@ -236,7 +240,7 @@ private:
     for (size_t x = 0; x < n; ++x)
       for (size_t y = 0; y < n; ++y)
         for (size_t t = 0; t < end.otherStates(); ++t)
-          d[x * n + y] = std::max(d[x * n + y], excessBeside(end, x, y, t));
+          d[y * n + x] = std::max(d[y * n + x], excessBeside(end, x, y, t));
     work_ += 2 * double(n * n * end.otherStates());
   }
   /// Of a producer in state x over state y beside a reader in state t.
@@ -314,16 +318,26 @@ private:
     std::vector<int32_t> order = kept_[n];
     std::stable_sort(order.begin(), order.end(),
                      [&](int32_t a, int32_t b) { return costs[size_t(a)] < costs[size_t(b)]; });
-    std::vector<std::pair<const std::vector<double> *, const End *>> edges;
-    for (const End &end : ends_[n])
-      edges.push_back({among_ ? &excessAmong(n, end) : &excess(end), &end});
-    auto dominates = [&](int32_t j, int32_t i) {
+    order = cheapestByState(n, order);
+    struct Side {
+      const std::vector<double> *excess;
+      size_t states;
+      std::vector<int32_t> state; // by place in `order`
+      const double *row;          // of the option that is held against others
+    };
+    std::vector<Side> sides;
+    for (const End &end : ends_[n]) {
+      Side &side = sides.emplace_back(Side{among_ ? &excessAmong(n, end) : &excess(end), end.states(), {}, nullptr});
+      for (int32_t k : order)
+        side.state.push_back(end.state()[size_t(k)]);
+    }
+    auto dominates = [&](size_t j, size_t i) {
       for (const WideUse &use : node.uses)
-        if ((*use.bytes)[size_t(j)] > (*use.bytes)[size_t(i)])
+        if ((*use.bytes)[size_t(order[j])] > (*use.bytes)[size_t(order[i])])
           return false;
-      double sum = double(costs[size_t(j)] - costs[size_t(i)]);
-      for (auto [d, end] : edges) {
-        const double x = (*d)[size_t(end->state()[size_t(j)]) * end->states() + size_t(end->state()[size_t(i)])];
+      double sum = double(costs[size_t(order[j])] - costs[size_t(order[i])]);
+      for (const Side &side : sides) {
+        const double x = side.row[size_t(side.state[j])];
         if (x >= kTooMuch)
           return false;
         if (x < -kTooMuch)
@@ -332,23 +346,25 @@ private:
       }
       return sum <= 0;
     };
-    order = cheapestByState(n, order);
     // What dominates an option that has gone dominates whatever that one did. Of two that dominate each other the later
     // one stays.
     std::vector<char> gone(order.size(), 0);
     size_t pairs = 0;
-    for (size_t i = 0; i < order.size(); ++i)
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (Side &side : sides)
+        side.row = &(*side.excess)[size_t(side.state[i]) * side.states];
       for (size_t j = 0, rivals = 0; j < order.size() && rivals < kRivals; ++j) {
         if (i == j || gone[j])
           continue;
         ++rivals;
         ++pairs;
-        if (dominates(order[j], order[i])) {
+        if (dominates(j, i)) {
           gone[i] = 1;
           break;
         }
       }
-    work_ += double(pairs) * double(1 + edges.size());
+    }
+    work_ += double(pairs) * double(1 + sides.size());
     std::vector<int32_t> result;
     for (size_t i = 0; i < order.size(); ++i)
       if (!gone[i])
