@@ -78,8 +78,11 @@ private:
     return offers_.option.empty() || offers_.option[node].empty() ? 0 : offers_.option[node][size_t(option)];
   }
 
+  /// A set of copies: those of an earlier set and one more.
   struct Set {
-    Offered copies;
+    int32_t earlier = -1; // its place in the list; -1: this is the empty set
+    int32_t copy = -1;
+    size_t size = 0;
     double beyond = 0;
   };
 
@@ -100,14 +103,13 @@ private:
       for (size_t i = 0, before = sets.size(); i < before; ++i) {
         // Two copies are wanted by different readers, unless one reader may want both.
         const double beyond = disjoint ? sets[i].beyond + at->beyond : std::max(sets[i].beyond, at->beyond);
-        if (sets[i].copies.size() == most || beyond > offers_.limit)
+        if (sets[i].size == most || beyond > offers_.limit)
           continue;
         if (sets.size() == offers_.mostSets) {
           made_.whole = false;
           return sets;
         }
-        sets.push_back({sets[i].copies, beyond});
-        sets.back().copies.push_back({int32_t(share), at->copy});
+        sets.push_back({int32_t(i), at->copy, sets[i].size + 1, beyond});
       }
     return sets;
   }
@@ -126,9 +128,13 @@ private:
           made_.whole = false;
           break;
         }
+        Offered copies;
+        for (size_t s = m; more[s].earlier >= 0; s = size_t(more[s].earlier))
+          copies.push_back({int32_t(share), more[s].copy});
+        std::reverse(copies.begin(), copies.end());
         for (size_t i = 0; i < before; ++i) {
           all.push_back(all[i]);
-          all.back().insert(all.back().end(), more[m].copies.begin(), more[m].copies.end());
+          all.back().insert(all.back().end(), copies.begin(), copies.end());
         }
       }
     }
