@@ -219,9 +219,10 @@ private:
 
   /// Searches with smaller limits, after a search that needed so many bytes: first one in proportion, then by bisection
   /// between a limit that was too small for any assignment and one under which too much was needed. Returns whether
-  /// something was found that fits and is predicted to take less than `most`. A smaller limit makes no program cheaper.
+  /// something was found that fits and is predicted to take less than `most`.
   llvm::Expected<bool> lower(int64_t needed, strategies::Cost most) {
     AssignOptions assign = assign_;
+    assign.tooDear = most;
     int64_t tooSmall = 0, tooLarge = limit_;
     run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));
     for (int tries = 0; tries < kMaxAttempts; ++tries) {
@@ -235,6 +236,8 @@ private:
         if (!failed.isA<DoesNotFit>())
           return failed;
         llvm::consumeError(std::move(failed));
+        if (most < strategies::kForbidden) // something else fits: larger limits are not worth more searches
+          return false;
         tooSmall = assign.memoryLimit;
         continue;
       }

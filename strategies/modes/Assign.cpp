@@ -69,7 +69,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return e;
   }
   SharedShardings shared;
-  AssignOptions first = options; // dumpGraph holds for the first function alone
+  AssignOptions first = options; // dumpGraph and tooDear hold for the first function alone
   for (func::FuncOp func : functionsInOrder(module)) {
     SearchReport search;
     if (options.user.saved.empty()) {
@@ -81,6 +81,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
                            : options.mode == "semi-auto" ? assignSemiAuto(function, options, shared)
                                                          : assignAuto(function, first, model, shared, search);
       first.dumpGraph.clear();
+      first.tooDear = std::numeric_limits<Cost>::max();
       if (options.stop && *options.stop)
         first.searchWork = std::min(first.searchWork, kHurriedWork);
       report.doesNotFit |= search.doesNotFit;

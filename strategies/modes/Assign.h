@@ -45,6 +45,8 @@ struct AssignOptions {
   int searchThreads = 1;
   /// The search also ends at this relative distance to the proven bound.
   double searchGap = 1e-3;
+  /// For the first function an answer that costs as much is of no use: it may be said that none fits.
+  Cost tooDear = std::numeric_limits<Cost>::max();
   std::string searcher; // empty: the default one
   /// Becomes true: the search that runs ends now, with its best answer. One that begins later may do `searchWork`.
   const std::atomic<bool> *stop = nullptr;

@@ -88,6 +88,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   searchOptions.work = options.searchWork;
   searchOptions.threads = options.searchThreads;
   searchOptions.gap = options.searchGap;
+  searchOptions.tooDear = options.tooDear;
   if (!options.searcher.empty()) {
     if (!llvm::is_contained(searcherNames(), options.searcher))
       return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());

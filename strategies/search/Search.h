@@ -64,12 +64,15 @@ private:
 };
 
 struct SearchOptions {
-  double seconds = 10;                     // budget; an answer that is proven best returns at once
-  double work = 0;                         // budget in 1e9 elementary steps, roughly seconds; 0: none
-  int threads = 1;                         // used after the exact phase
-  uint64_t seed = 1;                       // of the randomized phases
-  double gap = 0;                          // also stop when cost <= lowerBound * (1 + gap)
-  std::string searcher = "exact";          // one of searcherNames()
+  double seconds = 10;            // budget; an answer that is proven best returns at once
+  double work = 0;                // budget in 1e9 elementary steps, roughly seconds; 0: none
+  int threads = 1;                // used after the exact phase
+  uint64_t seed = 1;              // of the randomized phases
+  double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
+  std::string searcher = "exact"; // one of searcherNames()
+  /// An answer that costs as much is of no use: where the bound proves that there is no cheaper one, searchWide (wide/)
+  /// ends, as infeasible.
+  Cost tooDear = std::numeric_limits<Cost>::max();
   bool log = false;                        // the searcher "exact" tells on stderr what it does
   const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
   // What a search of a similar problem has found: the searcher "exact" begins there.

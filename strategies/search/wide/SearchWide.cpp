@@ -65,6 +65,8 @@ public:
     for (double before; (before = entries(kept_, offers_)) > limits_.atOnce;) {
       WideDual dual(wide_, kept_);
       raise(dual, kFirstBoundShare);
+      if (provenBound() >= options_.tooDear)
+        return tooDear();
       const Kept first = least(dual, limits_.perNode);
       Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
       some.mostSets = kFirstSets;
@@ -73,6 +75,8 @@ public:
         // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
         raise(dual, kSecondBoundShare);
+        if (provenBound() >= options_.tooDear)
+          return tooDear();
       }
       if (proven())
         return finish();
@@ -172,6 +176,8 @@ private:
         break;
       before = dual.best();
       if (!best_.choice.empty() && double(best_.cost) <= dual.best() * (1 + options_.gap))
+        break;
+      if (dual.best() * (1 - kBoundRounding) - kBoundRoundingUnits >= double(options_.tooDear))
         break;
     }
     dual.restoreBest();
@@ -318,6 +324,15 @@ private:
     best_.optimal = best_.lowerBound == best_.cost;
     result_.solution = best_;
     return true;
+  }
+  WideSolution tooDear() {
+    result_ = {};
+    for (const auto &list : kept_) // all of them may be too many for a narrow graph
+      result_.kept.push_back({list.front()});
+    result_.offers.list.resize(wide_.shares.size());
+    result_.solution.infeasible = true;
+    log("nothing is cheaper than %ld", long(options_.tooDear));
+    return finish();
   }
   WideSolution finish() {
     result_.solution.work = 1e-9 * work_;

@@ -350,3 +350,33 @@ TEST_CASE("the wide search equals enumeration under every limit of entries") {
   CHECK(proven > 500);
   CHECK(infeasible > 10);
 }
+
+TEST_CASE("an answer that is too dear is not looked for") {
+  Draw draw{std::mt19937_64(17)};
+  int ended = 0, found = 0;
+  for (int i = 0; i < 300; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, 0);
+    if (i % 2)
+      addShares(draw, wide);
+    const Cost least = leastOf(wide, everyOption(wide));
+    if (least >= kForbidden)
+      continue;
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 1;
+    options.tooDear = least + 1; // the best answer is cheap enough
+    const WideSolution some = searchWide(wide, options, {0, 1e9, 2});
+    REQUIRE(some.solution.cost == least);
+    ++found;
+    options.tooDear = least / 2;
+    const WideSolution none = searchWide(wide, options, {0, 1e9, 2});
+    if (none.solution.choice.empty()) {
+      REQUIRE(none.solution.infeasible);
+      REQUIRE_FALSE(denseGraph(wide, none.kept, none.offers).graph.nodes.empty());
+      ++ended;
+    }
+  }
+  CHECK(found > 100);
+  CHECK(ended > found / 2);
+}
