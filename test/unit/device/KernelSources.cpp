@@ -132,6 +132,8 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
         for (const Action &action : choice.actions) {
           if (const auto *launch = std::get_if<Launch>(&action)) {
             sources.insert(launch->source);
+            if (launch->loop)
+              sources.insert(launch->loop->tableSource());
             CHECK((launch->grid[0] > 0 && launch->grid[1] > 0 && launch->grid[1] <= 65535));
             CHECK((launch->block >= 32 && launch->block <= 256));
           }

@@ -1,6 +1,6 @@
 // The table of which file binds which kernel.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
 #include "runtime/backend/cuda/text/Source.h"
 #include "runtime/plan/TimeOrder.h"
@@ -81,8 +81,7 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
     copy.toStrides.push_back((to.layout.plain() ? logical : last)[d]);
     copy.fromStrides.push_back((from.layout.plain() ? logical : last)[d]);
   }
-  kernel.actions.push_back(
-      Launch{stridedCopySource(copy), {blocksFor(to.elements()), 1, 1}, 256, {at(from.data), at(to.data)}});
+  kernel.actions.push_back(launchLoop(stridedCopy(copy), to.elements(), {at(from.data), at(to.data)}));
 }
 
 /// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone. In scratch memory

@@ -12,10 +12,12 @@
 #define TESSERA_RUNTIME_BACKEND_CUDA_BIND_CUDAKERNEL_H
 
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/cuda/text/PointLoop.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,6 +44,10 @@ struct Launch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t block = 256;
   std::vector<Place> arguments;
+  std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
+  // Where it is a loop over points, which can stand in a table with others (LoopTable.h):
+  std::shared_ptr<const PointLoop> loop = nullptr;
+  int64_t points = 0;
 };
 struct CopyBytes {
   Place to, from;

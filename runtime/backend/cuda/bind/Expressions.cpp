@@ -6,7 +6,7 @@
 // leave the device idle, the reduction is cut into S parts whose sums a second kernel adds in order. No atomic
 // operation anywhere: the result is the same on every run. Where results of several kinds fit the same rows, one
 // kernel makes them all (RowChain.h).
-#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
 #include "runtime/backend/cuda/text/Pointwise.h"
 #include "runtime/backend/cuda/text/Source.h"
@@ -78,16 +78,15 @@ public:
   const std::vector<size_t> &results() const { return results_; }
   const ExpressionResult &result(size_t i) const { return e_.results[results_[i]]; }
 
-  /// "const float *in0, ..." and the addresses that go with it. `apart`: no output overlaps an input.
-  std::string parameters(const KernelCall &call, bool apart, std::vector<Place> &arguments) const {
-    std::string text;
+  /// Parameters in0, in1, ... for the inputs that are needed, and the addresses that go with them.
+  std::vector<PointLoop::Parameter> parameters(const KernelCall &call, std::vector<Place> &arguments) const {
+    std::vector<PointLoop::Parameter> list;
     for (size_t i = 0; i < e_.inputs.size(); ++i)
       if (live_[i]) {
-        text += std::string("const ") + memoryType(e_.inputs[i].type) + (apart ? " *__restrict__ in" : " *in") +
-                std::to_string(i) + ", ";
+        list.push_back({std::string("const ") + memoryType(e_.inputs[i].type), "in" + std::to_string(i)});
         arguments.push_back(at(call.inputs[i].data));
       }
-    return text;
+    return list;
   }
 
   /// Computes every live value at the point with the indices x0, x1, ...
@@ -130,24 +129,20 @@ private:
 Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
                    const std::vector<Place> &outputs, bool apart) {
   PointCode code(e, rs);
-  Launch launch;
-  const IndexType type = code.type();
-  const int64_t points = elementCount(e.domain);
-  std::string parameters = code.parameters(call, apart, launch.arguments), stores;
+  PointLoop loop;
+  std::vector<Place> arguments;
+  loop.parameters = code.parameters(call, arguments);
+  loop.index = code.type();
+  loop.apart = apart;
+  std::string stores;
   for (size_t i = 0; i < rs.size(); ++i) {
     const std::string name = "out" + std::to_string(i);
-    parameters +=
-        std::string(i ? ", " : "") + memoryType(code.result(i).type) + (apart ? " *__restrict__ " : " *") + name;
+    loop.parameters.push_back({memoryType(code.result(i).type), name});
     stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
-    launch.arguments.push_back(outputs[rs[i]]);
+    arguments.push_back(outputs[rs[i]]);
   }
-  const std::string index = type.name();
-  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters +
-                  ") {\n#pragma unroll 4\nfor (" + index + " i = blockIdx.x * (" + index +
-                  ")blockDim.x + threadIdx.x; i < " + type.literal(points) + "; i += gridDim.x * (" + index +
-                  ")blockDim.x) {\n" + indexCode(code.nest().sizes, "i", type) + code.body() + stores + "}\n}\n";
-  launch.grid[0] = blocksFor(points);
-  return launch;
+  loop.body = indexCode(code.nest().sizes, "i", loop.index) + code.body() + stores;
+  return launchLoop(std::move(loop), elementCount(e.domain), std::move(arguments));
 }
 
 /// How a block and the grid share a reduction of K results over R points each.
@@ -170,7 +165,7 @@ Shares shareOut(int64_t results, int64_t points, bool innerReduced) {
 }
 
 void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
-            const std::vector<Place> &outputs, bool apart, CudaKernel &kernel) {
+            const std::vector<Place> &outputs, CudaKernel &kernel) {
   PointCode code(e, rs);
   const IndexType type = code.type();
   const std::string index = type.name();
@@ -193,13 +188,14 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   const Shares s = shareOut(results, points, innerReduced);
 
   Launch launch;
-  std::string parameters = code.parameters(call, apart, launch.arguments), shared, start, step, keep, tree, stores;
+  std::string parameters, shared, start, step, keep, tree, stores;
+  for (const PointLoop::Parameter &p : code.parameters(call, launch.arguments))
+    parameters += p.type + " *__restrict__ " + p.name + ", ";
   std::vector<Place> partials;
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
     const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    parameters += std::string(i ? ", " : "") + (s.parts > 1 ? sum : memoryType(r.type)) +
-                  (apart ? " *__restrict__ out" : " *out") + n;
+    parameters += std::string(i ? ", " : "") + (s.parts > 1 ? sum : memoryType(r.type)) + " *__restrict__ out" + n;
     if (s.parts > 1)
       partials.push_back(kernel.reserve(uint64_t(s.parts * results) * 8));
     launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
@@ -294,7 +290,7 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
   for (const auto &[view, results] : groups)
     for (size_t first = 0; first < results.size(); first += kMostResults) {
       const size_t last = std::min(results.size(), first + kMostResults);
-      reduce(e, call, {results.begin() + long(first), results.begin() + long(last)}, outputs, true, kernel);
+      reduce(e, call, {results.begin() + long(first), results.begin() + long(last)}, outputs, kernel);
     }
   if (!plain.empty() && elementCount(e.domain) > 0)
     kernel.actions.push_back(elementwise(e, call, plain, outputs, apart));

@@ -2,8 +2,7 @@
 // reference backend's are (reference/Movement.cpp).
 #include "runtime/backend/Half.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/bind/CudaKernel.h"
-#include "runtime/backend/cuda/text/Source.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
@@ -14,13 +13,25 @@ namespace {
 
 constexpr int64_t kTile = 32;
 
-void addCopy(CudaKernel &kernel, const TensorView &to, const TensorView &from, StridedCopy copy) {
-  copy.elementBytes = bytesPerElement(to.dtype);
-  const int64_t points = elementCount(copy.sizes);
-  if (points == 0)
-    return;
-  kernel.actions.push_back(
-      Launch{stridedCopySource(copy), {blocksFor(points), 1, 1}, 256, {at(from.data), at(to.data)}});
+/// A box of a tensor: where it begins, in elements, and how it is stepped through.
+struct Box {
+  const TensorView &tensor;
+  int64_t first;
+  Shape strides;
+};
+
+/// The address of the first element. It is no part of the text, so that copies of boxes of one size share it.
+Place beginOf(const Box &box) {
+  Place place = at(box.tensor.data);
+  place.value += uint64_t(box.first) * bytesPerElement(box.tensor.dtype);
+  return place;
+}
+
+void addCopy(CudaKernel &kernel, const Shape &sizes, const Box &to, const Box &from) {
+  if (const int64_t points = elementCount(sizes))
+    kernel.actions.push_back(
+        launchLoop(stridedCopy({sizes, to.strides, from.strides, bytesPerElement(to.tensor.dtype)}), points,
+                   {beginOf(from), beginOf(to)}));
 }
 
 /// The bits of `value` as an element, as the reference's fill has them.
@@ -86,7 +97,7 @@ void transpose(const KernelCall &call, CudaKernel &kernel) {
   if (tiledTranspose(call, collapse({y.shape, {rowMajorStrides(y.shape), strides}}), kernel))
     kernel.description = "generated tiled";
   else
-    addCopy(kernel, y, x, {y.shape, rowMajorStrides(y.shape), strides, 0, 0, 0});
+    addCopy(kernel, y.shape, {y, 0, rowMajorStrides(y.shape)}, {x, 0, strides});
 }
 
 void slice(const KernelCall &call, CudaKernel &kernel) {
@@ -99,7 +110,7 @@ void slice(const KernelCall &call, CudaKernel &kernel) {
     if (y.shape[d] > 1) // where the extent is 1 the stride is not used and may be huge
       strides[d] *= steps[d];
   }
-  addCopy(kernel, y, x, {y.shape, rowMajorStrides(y.shape), strides, 0, first, 0});
+  addCopy(kernel, y.shape, {y, 0, rowMajorStrides(y.shape)}, {x, first, strides});
 }
 
 void pad(const KernelCall &call, CudaKernel &kernel) {
@@ -110,17 +121,14 @@ void pad(const KernelCall &call, CudaKernel &kernel) {
   if (points == 0)
     return;
   uint64_t bits = bitsOf(y.dtype, call.floatAttribute("value"));
-  kernel.actions.push_back(Launch{stridedFillSource({points}, {1}, 0, bytesPerElement(y.dtype), bits),
-                                  {blocksFor(points), 1, 1},
-                                  256,
-                                  {at(y.data)}});
+  kernel.actions.push_back(launchLoop(fill(points, bytesPerElement(y.dtype), bits), points, {at(y.data)}));
   int64_t first = 0;
   for (size_t d = 0; d < strides.size(); ++d) {
     first += lo[d] * strides[d];
     if (x.shape[d] > 1)
       strides[d] *= inner[d] + 1;
   }
-  addCopy(kernel, y, x, {x.shape, strides, rowMajorStrides(x.shape), first, 0, 0});
+  addCopy(kernel, x.shape, {y, first, strides}, {x, 0, rowMajorStrides(x.shape)});
 }
 
 void concat(const KernelCall &call, CudaKernel &kernel) {
@@ -129,9 +137,10 @@ void concat(const KernelCall &call, CudaKernel &kernel) {
   const Shape strides = rowMajorStrides(y.shape);
   int64_t first = 0;
   for (const TensorView &x : call.inputs) {
-    addCopy(kernel, y, x, {x.shape, strides, rowMajorStrides(x.shape), first, 0, 0});
+    addCopy(kernel, x.shape, {y, first, strides}, {x, 0, rowMajorStrides(x.shape)});
     first += x.shape[dim] * strides[dim];
   }
+  joinLoops(kernel);
 }
 
 } // namespace
@@ -146,7 +155,7 @@ CudaKernel bindMicroRows(const KernelCall &call) {
   kernel.description = "generated";
   if (y.elements() == 0)
     return kernel;
-  StridedCopy copy = {y.shape, strides(y), strides(x), 0, 0, bytesPerElement(y.dtype)};
+  StridedCopy copy = {y.shape, strides(y), strides(x), bytesPerElement(y.dtype)};
   const uint64_t row = uint64_t(copy.fromStrides[0]) * copy.elementBytes;
   copy.fromStrides[0] = y.shape[0] > 1 ? copy.fromStrides[0] * parts : 0;
   if (!y.layout.plain()) // the loops run in the order of the memory that is written
@@ -154,7 +163,7 @@ CudaKernel bindMicroRows(const KernelCall &call) {
       std::rotate(list->begin() + 1, list->begin() + 2, list->end());
   Place from = at(x.data);
   from.perIndex = row;
-  kernel.actions.push_back(Launch{stridedCopySource(copy), {blocksFor(y.elements()), 1, 1}, 256, {from, at(y.data)}});
+  kernel.actions.push_back(launchLoop(stridedCopy(copy), y.elements(), {from, at(y.data)}));
   return kernel;
 }
 

@@ -86,10 +86,11 @@ void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, 
   for (const Action &action : kernel.actions) {
     DeviceWork work = as;
     describe(action, own, work);
-    if (std::holds_alternative<Launch>(action)) {
+    if (const auto *launch = std::get_if<Launch>(&action)) {
       work.flops = flops / double(launches);
-      if (steps.size() == 1 && kernel.actions.size() == 1)
-        work.bytes = bytes; // a part of a tensor may be all that is read
+      // A part of a tensor may be all that is read. What has a table does the whole of all steps.
+      if (kernel.actions.size() == 1 && (steps.size() == 1 || !launch->table.empty()))
+        work.bytes = bytes;
     }
     list.push_back(std::move(work));
   }
@@ -145,7 +146,7 @@ Result<std::vector<DeviceWork>> countWork(const plan::Plan &plan, int program, c
     if (place) {
       const FoundKernel &found = joined.at(s);
       as.step = steps.steps(int(found.first)).name();
-      as.kind = found.rows ? "rows" : calls[found.first].name();
+      as.kind = found.kind == FoundKernel::Kind::Rows ? "rows" : calls[found.first].name();
       addActions(found.kernel.kernel, calls, found.kernel.set.steps, as, list);
     } else {
       as.step = steps.steps(int(s)).name();

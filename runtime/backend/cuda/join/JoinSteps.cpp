@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/join/JoinSteps.h"
 
+#include "runtime/backend/cuda/join/Batches.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
 
 namespace tessera::rt::cuda {
@@ -7,19 +8,30 @@ namespace tessera::rt::cuda {
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
                const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
                const std::function<bool(const FoundKernel &)> &take) {
-  for (const bool rows : {false, true})
+  auto joinFrom = [&](FoundKernel::Kind kind, const std::function<std::optional<JoinedKernel>(size_t)> &from) {
     for (size_t s = 0; s < calls.size(); ++s) {
-      if (joins.taken(s) || !(rows || products))
+      if (joins.taken(s))
         continue;
-      std::optional<JoinedKernel> found = rows ? rowsFrom(program, calls, s, ranges, uses, joins)
-                                               : productFrom(program, calls, s, uses, joins, options);
+      std::optional<JoinedKernel> found = from(s);
       const std::optional<size_t> place = found ? joins.place(found->set) : std::nullopt;
       if (!place)
         continue;
-      FoundKernel kernel{std::move(*found), s, *place, rows};
+      FoundKernel kernel{std::move(*found), s, *place, kind};
       if (take(kernel))
         joins.join(kernel.kernel.set, *place);
     }
+  };
+  auto joinLoops = [&](BatchOf which) {
+    joinBatches(joins, program, calls, uses, options, which, [&](const JoinedKernel &batch, size_t place) {
+      return take({batch, batch.set.steps.front(), place, FoundKernel::Kind::Batch});
+    });
+  };
+  if (products)
+    joinFrom(FoundKernel::Kind::Product,
+             [&](size_t s) { return productFrom(program, calls, s, uses, joins, options); });
+  joinLoops(BatchOf::LastWrites);
+  joinFrom(FoundKernel::Kind::Rows, [&](size_t s) { return rowsFrom(program, calls, s, ranges, uses, joins); });
+  joinLoops(BatchOf::Loops);
 }
 
 std::vector<ByteRange> byteRanges(const std::vector<TensorView> &buffers, const char *base) {

@@ -142,7 +142,10 @@ void CudaPlan::joinProgram(uint32_t program, const std::vector<KernelCall> &call
     Result<Kernel> kernel = prepare({found.kernel.kernel});
     if (!kernel)
       return false;
-    kernel->label = (found.rows ? "rows_" : "with_epilogue_") + kernelLabel(calls[found.first]);
+    const char *what = found.kind == FoundKernel::Kind::Rows      ? "rows_"
+                       : found.kind == FoundKernel::Kind::Product ? "with_epilogue_"
+                                                                  : "batch_";
+    kernel->label = what + kernelLabel(calls[found.first]);
     joined[found.place] = std::move(*kernel);
     return true;
   });
@@ -179,7 +182,28 @@ Status CudaPlan::bind(const LoadOptions &options) {
     return scratch.status().context("kernel scratch");
   scratch_ = std::move(*scratch);
   programs_.resize(kernels_.size());
-  return Status();
+  return placeTables();
+}
+
+/// Writes the tables of all launches, which say addresses in the arena and so do not change, into memory of their own.
+Status CudaPlan::placeTables() {
+  std::vector<uint64_t> all;
+  std::vector<std::pair<Launch *, size_t>> launches; // where the table begins
+  forEachKernel([&](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (auto *launch = std::get_if<Launch>(&bound.action); launch && !launch->table.empty()) {
+        launches.emplace_back(launch, all.size());
+        all.insert(all.end(), launch->table.begin(), launch->table.end());
+      }
+  });
+  const size_t bytes = all.size() * sizeof(uint64_t);
+  Result<DeviceMemory> tables = DeviceMemory::allocate(device_, bytes);
+  if (!tables)
+    return tables.status().context("tables of kernels");
+  tables_ = std::move(*tables);
+  for (const auto &[launch, begin] : launches)
+    launch->arguments.push_back(at(tables_.data() + begin * sizeof(uint64_t)));
+  return copyIn(tables_.data(), reinterpret_cast<const char *>(all.data()), bytes);
 }
 
 /// All distinct sources are compiled at once; many steps share one.
@@ -214,7 +238,7 @@ Status CudaPlan::compile(const LoadOptions &options) {
   forEachKernel([](Kernel &kernel) {
     for (Bound &bound : kernel.actions)
       if (auto *launch = std::get_if<Launch>(&bound.action))
-        std::string().swap(launch->source);
+        std::string().swap(launch->source), launch->loop.reset();
   });
   return Status();
 }

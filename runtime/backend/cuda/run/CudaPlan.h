@@ -30,7 +30,7 @@ public:
   ~CudaPlan() override;
 
   size_t arenaBytes() const override { return arena_.size(); }
-  size_t scratchBytes() const override { return scratch_.size() + inputBytes_ + snapshotBytes_; }
+  size_t scratchBytes() const override { return scratch_.size() + tables_.size() + inputBytes_ + snapshotBytes_; }
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
   Status launch(uint32_t program, uint32_t step, uint32_t index) override;
@@ -83,6 +83,8 @@ private:
                    const BindOptions &options, bool products);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   Status compile(const LoadOptions &options);
+  Status placeTables();
+  Status copyIn(char *to, const char *from, size_t bytes);
   void *resolve(const Place &place, uint32_t index) const;
   template <typename F> void forEachKernel(F &&f);
   Status run(const Bound &bound, const Kernel &kernel, uint32_t index);
@@ -96,9 +98,9 @@ private:
   template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
 
   std::shared_ptr<Device> device_;
-  DeviceMemory arena_, scratch_, staging_;
-  size_t staged_ = 0;                        // bytes of staging_ that copies may still read
-  std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
+  DeviceMemory arena_, scratch_, staging_, tables_; // tables_: of launches
+  size_t staged_ = 0;                               // bytes of staging_ that copies may still read
+  std::vector<std::vector<Kernel>> kernels_;        // by program, step; collectives have no actions
   // By program: which steps run as one in whole programs, and with which kernel, by the step in whose place it runs.
   std::vector<JoinedProgram> joins_;
   std::vector<std::map<size_t, Kernel>> joined_;

@@ -23,8 +23,6 @@ int waitsOfCompute(const Segment &segment) {
 
 } // namespace
 
-/// The contents go through pinned memory piece by piece. The caller goes on while the copies run, until the pinned
-/// memory is full.
 Status CudaPlan::upload(uint32_t buffer, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
@@ -35,8 +33,13 @@ Status CudaPlan::upload(uint32_t buffer, const void *host) {
     convertLayout(converted.data(), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
     from = converted.data();
   }
-  char *to = v.as<char>();
-  for (size_t left = v.bytes(); left > 0;) {
+  return copyIn(v.as<char>(), from, v.bytes());
+}
+
+/// The contents go through pinned memory piece by piece. The caller goes on while the copies run, until the pinned
+/// memory is full.
+Status CudaPlan::copyIn(char *to, const char *from, size_t bytes) {
+  for (size_t left = bytes; left > 0;) {
     if (staged_ == staging_.size())
       TESSERA_RETURN_IF_ERROR(synchronize());
     const size_t piece = std::min(left, staging_.size() - staged_);

@@ -116,45 +116,4 @@ Nest collapse(const Nest &nest) {
 
 uint32_t blocksFor(int64_t points) { return uint32_t(std::clamp<int64_t>((points + 255) / 256, 1, 8192)); }
 
-static const char *unsignedOf(uint64_t bytes) {
-  return bytes == 8 ? "u64" : bytes == 4 ? "u32" : bytes == 2 ? "u16" : "u8";
-}
-
-static int64_t extent(const Shape &sizes, const Shape &strides, int64_t offset) {
-  int64_t last = offset;
-  for (size_t d = 0; d < sizes.size(); ++d)
-    last += (sizes[d] - 1) * strides[d];
-  return last + 1;
-}
-
-/// A loop over the points of a box, one or more per thread.
-static std::string loop(const std::string &signature, int64_t points, IndexType type, const std::string &body) {
-  return prelude() + "extern \"C\" __global__ void k(" + signature + ") {\n  for (" + type.name() +
-         " i = blockIdx.x * (" + type.name() + ")blockDim.x + threadIdx.x; i < " + type.literal(points) +
-         "; i += gridDim.x * (" + type.name() + ")blockDim.x) {\n" + body + "  }\n}\n";
-}
-
-std::string stridedCopySource(const StridedCopy &c) {
-  int64_t points = elementCount(c.sizes);
-  IndexType type =
-      indexTypeFor(points, {extent(c.sizes, c.toStrides, c.toOffset), extent(c.sizes, c.fromStrides, c.fromOffset)});
-  Nest nest = collapse({c.sizes, {c.toStrides, c.fromStrides}});
-  std::string element = unsignedOf(c.elementBytes);
-  return loop("const " + element + " *__restrict__ from, " + element + " *__restrict__ to", points, type,
-              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) + " + " +
-                  type.literal(c.toOffset) + "] = from[" + addressCode(nest.strides[1], type) + " + " +
-                  type.literal(c.fromOffset) + "];\n");
-}
-
-std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset, uint64_t elementBytes,
-                              uint64_t bits) {
-  int64_t points = elementCount(sizes);
-  IndexType type = indexTypeFor(points, {extent(sizes, strides, offset)});
-  Nest nest = collapse({sizes, {strides}});
-  std::string element = unsignedOf(elementBytes);
-  return loop(element + " *to", points, type,
-              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) + " + " +
-                  type.literal(offset) + "] = (" + element + ")" + std::to_string(bits) + "ull;\n");
-}
-
 } // namespace tessera::rt::cuda

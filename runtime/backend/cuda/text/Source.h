@@ -31,6 +31,7 @@ struct IndexType {
   bool wide = false;
   std::string name() const { return wide ? "u64" : "u32"; }
   std::string literal(int64_t v) const { return std::to_string(v) + (wide ? "ull" : "u"); }
+  bool operator==(const IndexType &) const = default;
 };
 /// For loops of `points` points over arrays of at most `points` or the given number of elements.
 IndexType indexTypeFor(int64_t points, const std::vector<int64_t> &elements = {});
@@ -55,18 +56,6 @@ Nest collapse(const Nest &nest);
 /// How many blocks of 256 threads a loop over `points` points takes: enough to fill a device, each thread then
 /// takes several points.
 uint32_t blocksFor(int64_t points);
-
-/// A kernel that copies a box between strided places: to[t] = from[f] for all points of `sizes`; arguments
-/// (from, to), offsets in elements are part of the text.
-struct StridedCopy {
-  Shape sizes, toStrides, fromStrides;
-  int64_t toOffset = 0, fromOffset = 0;
-  uint64_t elementBytes = 4;
-};
-std::string stridedCopySource(const StridedCopy &copy);
-/// A kernel that sets a strided box to a value given by its bits; argument (to).
-std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset, uint64_t elementBytes,
-                              uint64_t bits);
 
 } // namespace tessera::rt::cuda
 

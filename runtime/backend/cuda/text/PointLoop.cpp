@@ -1,0 +1,61 @@
+#include "runtime/backend/cuda/text/PointLoop.h"
+
+namespace tessera::rt::cuda {
+
+std::string PointLoop::source(int64_t points) const {
+  std::string signature;
+  for (const Parameter &p : parameters)
+    signature += (signature.empty() ? "" : ", ") + p.type + (apart ? " *__restrict__ " : " *") + p.name;
+  const std::string type = index.name();
+  return prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature +
+         ") {\n#pragma unroll 4\nfor (" + type + " i = blockIdx.x * (" + type + ")blockDim.x + threadIdx.x; i < " +
+         index.literal(points) + "; i += gridDim.x * (" + type + ")blockDim.x) {\n" + body + "}\n}\n";
+}
+
+std::string PointLoop::tableSource() const {
+  const std::string type = index.name();
+  std::string pointers;
+  for (size_t p = 0; p < parameters.size(); ++p)
+    pointers += parameters[p].type + (apart ? " *__restrict__ " : " *") + parameters[p].name + " = (" +
+                parameters[p].type + " *)own[" + std::to_string(p + 1) + "];\n";
+  // The last loop that begins at this block or before it is the block's.
+  return prelude() +
+         "extern \"C\" __global__ void __launch_bounds__(256) k(const u64 *__restrict__ table) {\n"
+         "const u32 loops = (u32)table[0];\nu32 mine = 0, end = loops;\nwhile (end - mine > 1u) {\n"
+         "const u32 middle = (mine + end) / 2u;\nif (table[1u + middle] <= blockIdx.x)\nmine = middle;\nelse\n"
+         "end = middle;\n}\nconst u64 *__restrict__ own = table + 1u + loops + mine * " +
+         std::to_string(parameters.size() + 1) + "u;\nconst " + type + " points = (" + type + ")own[0];\n" + pointers +
+         "const " + type + " first = (blockIdx.x - (u32)table[1u + mine]) * (" + type + ")" +
+         std::to_string(kPointsPerBlock) + "u + threadIdx.x;\n#pragma unroll\nfor (u32 part = 0; part < " +
+         std::to_string(kPointsPerBlock / 256) + "u; ++part) {\nconst " + type +
+         " i = first + part * 256u;\nif (i < points) {\n" + body + "}\n}\n}\n";
+}
+
+static const char *unsignedOf(uint64_t bytes) {
+  return bytes == 8 ? "u64" : bytes == 4 ? "u32" : bytes == 2 ? "u16" : "u8";
+}
+
+static int64_t extent(const Shape &sizes, const Shape &strides) {
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    last += (sizes[d] - 1) * strides[d];
+  return last + 1;
+}
+
+PointLoop stridedCopy(const StridedCopy &c) {
+  const IndexType index =
+      indexTypeFor(elementCount(c.sizes), {extent(c.sizes, c.toStrides), extent(c.sizes, c.fromStrides)});
+  const Nest nest = collapse({c.sizes, {c.toStrides, c.fromStrides}});
+  const std::string element = unsignedOf(c.elementBytes);
+  return {{{"const " + element, "from"}, {element, "to"}},
+          indexCode(nest.sizes, "i", index) + "to[" + addressCode(nest.strides[0], index) + "] = from[" +
+              addressCode(nest.strides[1], index) + "];\n",
+          index};
+}
+
+PointLoop fill(int64_t points, uint64_t elementBytes, uint64_t bits) {
+  const std::string element = unsignedOf(elementBytes);
+  return {{{element, "to"}}, "to[i] = (" + element + ")" + std::to_string(bits) + "ull;\n", indexTypeFor(points)};
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,55 @@
+//===- PointLoop.h - loops over points, alone and several in one launch -----------------------------===//
+//
+//   PointLoop loop{{{"const float", "x"}, {"float", "y"}}, "y[i] = x[i] * 2.0f;\n"};
+//   loop.source(1000)    // k(const float *x, float *y): for every i below 1000
+//   loop.tableSource()   // k(const u64 *table): for every point of several such loops of other sizes and addresses
+//
+// A table says which they are:
+//
+//   number of loops · the first block of each · of each: its points, then the addresses of its parameters
+//
+// A block does kPointsPerBlock points of one loop. What is computed at a point does not depend on the form.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTLOOP_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTLOOP_H
+
+#include "runtime/backend/cuda/text/Source.h"
+
+#include <string>
+#include <vector>
+
+namespace tessera::rt::cuda {
+
+/// Of a loop that stands in a table. Blocks have 256 threads.
+constexpr int64_t kPointsPerBlock = 1024;
+
+struct PointLoop {
+  struct Parameter {
+    std::string type, name; // type: of what it points to
+    bool operator==(const Parameter &) const = default;
+  };
+  std::vector<Parameter> parameters;
+  std::string body; // the code for point i
+  IndexType index = {};
+  bool apart = true; // what is written through one parameter is not read through another
+  bool operator==(const PointLoop &) const = default;
+
+  /// A kernel for blocksFor(points) blocks, whose arguments are the parameters.
+  std::string source(int64_t points) const;
+  /// A kernel whose argument is a table.
+  std::string tableSource() const;
+};
+
+/// Copies a box between strided places: to[t] = from[f] for all points of `sizes`; parameters (from, to).
+struct StridedCopy {
+  Shape sizes, toStrides, fromStrides;
+  uint64_t elementBytes = 4;
+};
+PointLoop stridedCopy(const StridedCopy &copy);
+/// Sets elements that lie one behind the other to a value given by its bits; parameter (to).
+PointLoop fill(int64_t points, uint64_t elementBytes, uint64_t bits);
+
+} // namespace tessera::rt::cuda
+
+#endif
