@@ -1,4 +1,6 @@
 // Some steps along the same rows run as one kernel. They give the same results together and apart.
+#include "runtime/backend/ResolvedPlan.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "test/conformance/backend/Loops.h"
 
 #include <catch2/catch.hpp>
@@ -236,6 +238,21 @@ TEST_CASE("sums over the rows are made on the way") {
         .out(least, 2, plan::MIN, column);
     Loop(c.p, {c.full[1]}).in(sums).op("neg", {0}).out(z, 1); // has to wait
     CHECK(c.places() == Places{2, 2, 2, 3});
+  }
+}
+
+TEST_CASE("sums over the rows take one launch more, however many rows a block does at a time") {
+  for (int64_t columns : {3, 64, 300, 768, 2048}) {
+    PlanBuilder p;
+    const Shape full = {100000, columns}, column = {1, columns};
+    const uint32_t x = p.buffer(plan::F32, full), y = p.buffer(plan::F32, full), sums = p.buffer(plan::F32, column);
+    Loop(p, full).in(x).op("mul", {0, 0}).out(y, 1).out(sums, 0, plan::SUM, column);
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(p.plan(), {});
+    REQUIRE(calls.ok());
+    const Result<std::vector<cuda::CudaKernel>> choices = cuda::bindCuda((*calls)[0][0], {});
+    REQUIRE(choices.ok());
+    CHECK(choices->front().description == "generated rows");
+    CHECK(choices->front().actions.size() == 2);
   }
 }
 

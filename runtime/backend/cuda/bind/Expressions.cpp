@@ -21,6 +21,7 @@ constexpr int64_t kThreads = 256;
 /// Of a kernel that reduces: each takes up to 2 KiB of shared memory, of which a block has 48 KiB.
 constexpr size_t kMostResults = 16;
 constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H200
+constexpr int64_t kFewPoints = 1024; // of a sum that one launch makes, although it leaves the device idle
 
 bool overlaps(const TensorView &a, const TensorView &b) {
   const char *x = a.as<const char>(), *y = b.as<const char>();
@@ -152,13 +153,14 @@ struct Shares {
 
 Shares shareOut(int64_t results, int64_t points, bool innerReduced) {
   Shares s;
+  const bool few = points <= kFewPoints && results < 32 * kFullDevice;
   if (innerReduced)
     s.tx = points <= 8 ? kThreads : points <= 64 ? 32 : points <= 512 ? 8 : 1;
   else
-    s.tx = points <= 16 ? kThreads : 32;
+    s.tx = points <= 16 ? kThreads : few ? 8 : 32;
   s.ty = kThreads / s.tx;
   s.blocks = (results + s.tx - 1) / s.tx;
-  if (s.blocks < kFullDevice)
+  if (s.blocks < kFullDevice && !few)
     s.parts =
         std::clamp<int64_t>(kFullDevice / std::max<int64_t>(s.blocks, 1), 1, std::max<int64_t>(1, points / (s.ty * 8)));
   return s;

@@ -57,23 +57,19 @@ public:
       }
       launch.arguments.push_back(place);
     }
-    const int64_t groups = blocks_ * together_; // of threads
-    std::string declared, columns, once;        // sums over the rows: declared, and written at the end
+    std::string declared, sums; // sums over the rows: declared, and written at the end
     std::vector<Total> ofThreads;
     std::vector<Place> places;
     for (size_t c = 0; c < chain_.sums.size(); ++c) {
       const RowSum &sum = chain_.sums[c];
       const bool column = sum.of == RowSum::Of::Column;
       const std::string type = sumType(valueClass(sum.to.dtype));
-      places.push_back(kernel.reserve(uint64_t(groups * (column ? chain_.size.columns : 1)) * 8));
+      places.push_back(kernel.reserve(uint64_t(blocks_ * (column ? chain_.size.columns : 1)) * 8));
       launch.arguments.push_back(places.back());
       parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
       declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" + (column ? loop() : "") + sumOf(c) +
                   " = " + neutral(sum.reduction, sum.to.dtype) + ";\n";
-      if (column)
-        columns += name("q", c) + "[group * " + type_.literal(chain_.size.columns) + " + column] = " + sumOf(c) + ";\n";
-      else
-        once += name("q", c) + "[group] = " + sumOf(c) + ";\n";
+      sums += sumOfBlock(c);
       if (sum.of == RowSum::Of::All)
         ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
     }
@@ -81,13 +77,7 @@ public:
     std::string rows = rowsCode();
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
-    std::string end = total(ofThreads);
-    if (!chain_.sums.empty())
-      end += "const " + index + " group = " + group + " + t / " + lanes() + ";\n";
-    if (!columns.empty())
-      end += loop() + "{\n" + columnCode("column") + columns + "}\n}\n";
-    if (!once.empty())
-      end += "if (lane == 0u) {\n" + once + "}\n";
+    const std::string end = total(ofThreads) + sums;
     launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block_) + ") k(" +
                     parameters + ") {\n" + shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" +
                     declared + "for (" + index + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
@@ -95,7 +85,7 @@ public:
                     "}\n" + end + "}\n";
     kernel.actions.push_back(std::move(launch));
     for (const bool column : {true, false})
-      addSums(kernel, places, groups, column);
+      addSums(kernel, places, column);
     for (const CopyBytes &copy : copies)
       kernel.actions.push_back(copy);
     return kernel;
@@ -172,6 +162,28 @@ private:
                          std::string("(") + sumType(valueClass(sum.to.dtype)) + ")" + use(sum.value)) +
                 ";\n";
     return text;
+  }
+
+  /// The code that adds a sum over the rows over the groups of threads of the block, and writes it.
+  std::string sumOfBlock(size_t c) {
+    const RowSum &sum = chain_.sums[c];
+    const bool column = sum.of == RowSum::Of::Column;
+    std::string value = sumOf(c), text;
+    if (together_ > 1) {
+      const std::string type = sumType(valueClass(sum.to.dtype)), s = type == "i64" ? "s_whole" : "s_sums";
+      if (shared_.find(" " + s + "[") == std::string::npos)
+        shared_ += "__shared__ " + type + " " + s + "[" + std::to_string(block_) + "];\n";
+      text = "__syncthreads();\n" + s + "[t] = " + value +
+             ";\n__syncthreads();\nfor (u32 h = " + std::to_string(together_ / 2) +
+             "u; h > 0; h >>= 1) {\nif (t < h * " + lanes() + ")\n" + s +
+             "[t] = " + combined(sum.reduction, s + "[t]", s + "[t + h * " + lanes() + "]") +
+             ";\n__syncthreads();\n}\n";
+      value = s + "[t]";
+    }
+    if (!column)
+      return text + "if (t == 0)\n" + name("q", c) + "[blockIdx.x] = " + value + ";\n";
+    return loop() + "{\n" + text + columnCode("column") + "if (t < " + lanes() + ")\n" + name("q", c) +
+           "[blockIdx.x * " + type_.literal(chain_.size.columns) + " + column] = " + value + ";\n}\n}\n";
   }
 
   bool held(const RowValue &v) const { return v.wide && v.lastPhase > v.phase; }
@@ -288,12 +300,11 @@ private:
            (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
   }
 
-  /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the
-  /// others.
-  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups, bool columns) const {
+  /// The sums of all blocks, added as any reduction over the first dimension: those of columns, or the others.
+  void addSums(CudaKernel &kernel, const std::vector<Place> &from, bool columns) const {
     ExpressionCode code;
     KernelCall call;
-    code.domain = columns ? Shape{groups, chain_.size.columns} : Shape{groups};
+    code.domain = columns ? Shape{blocks_, chain_.size.columns} : Shape{blocks_};
     for (size_t c = 0; c < chain_.sums.size(); ++c) {
       const RowSum &sum = chain_.sums[c];
       if ((sum.of == RowSum::Of::Column) != columns)
