@@ -359,7 +359,75 @@ TEST_CASE("layer normalisation and its gradient are a kernel each, and one for t
   CHECK_THAT(steps[9], Contains("generated rows"));
 }
 
-TEST_CASE("rows too long for registers stay apart") {
+TEST_CASE("rows too long for registers are computed again") {
+  const Shape full = {140, 16400}, row = {140, 1};
+  Centred c({140}, 16400);
+  c.sums();
+  c.halves();
+  c.differences();
+  c.move(c.y, c.x); // the last to read is the first to write
+  c.wanted = {c.y};
+  CHECK(c.places() == Places{2, 2, 2});
+  // What is overwritten cannot be computed again.
+  Centred d({140}, 16400);
+  const uint32_t twice = d.output(full);
+  Loop(d.p, full).in(d.x).constant(2).op("mul", {0, 1}).out(twice, 2).out(d.sum, 2, plan::SUM, row);
+  d.halves();
+  Loop(d.p, full).in(twice).in(d.half, row).op("sub", {0, 1}).out(d.y, 2);
+  d.move(twice, d.x);
+  d.wanted = {twice, d.y};
+  const std::vector<size_t> places = d.places();
+  CHECK(places[2] != places[0]);
+  // The sum of a column would take a register for each.
+  Centred e({140}, 16400);
+  e.sums();
+  e.halves();
+  Loop(e.p, full)
+      .in(e.x)
+      .in(e.half, row)
+      .op("sub", {0, 1})
+      .out(e.y, 2)
+      .out(e.output({16400}), 2, plan::SUM, {1, 16400});
+  const std::vector<size_t> apart = e.places();
+  CHECK(apart[2] != apart[0]);
+}
+
+TEST_CASE("the loss over a large vocabulary and its gradient are one kernel, and store no probabilities") {
+  Rows c;
+  const Shape full = {136, 16500}, row = {136, 1};
+  const uint32_t x = c.input(full, plan::BF16), wide = c.p.buffer(plan::F32, full), target = c.input(row, plan::I64),
+                 y = c.p.buffer(plan::F32, full), hit = c.p.buffer(plan::BOOL, full), loss = c.output({}),
+                 dy = c.p.buffer(plan::F32, full), dx = c.p.buffer(plan::F32, full), half = c.output(full, plan::BF16);
+  for (double &t : c.inputs[target])
+    t = double(c.random() % 16500);
+  Loop(c.p, full).in(x).out(wide, 0);
+  c.p.kernel("log_softmax", {wide}, {y}, {{"dim", int64_t(1)}});
+  Loop(c.p, full)
+      .in(target, row)
+      .in(y)
+      .op("iota", {}, plan::I64, 0, {{"dim", int64_t(1)}})
+      .op("eq", {0, 2}, plan::BOOL)
+      .constant(0)
+      .op("select", {3, 1, 4})
+      .out(hit, 3)
+      .out(loss, 5, plan::SUM, {1, 1});
+  Loop(c.p, full).in(hit).constant(-0.5).constant(0).op("select", {0, 1, 2}).out(dy, 3);
+  c.p.kernel("log_softmax_grad", {dy, y}, {dx}, {{"dim", int64_t(1)}});
+  Loop(c.p, full).in(dx).out(half, 0);
+  std::vector<std::string> steps;
+  c.wanted = {loss, half, y, hit, dx};
+  const std::vector<Values> found = c.p.run("cuda", c.inputs, c.wanted, {}, &steps),
+                            expected = c.p.run("reference", c.inputs, c.wanted);
+  for (size_t s = 0; s + 1 < steps.size(); ++s)
+    CHECK_THAT(steps[s], Contains("with step 5"));
+  CHECK(found[0][0] == Approx(expected[0][0]));
+  for (size_t i = 0; i < found[1].size(); ++i)
+    REQUIRE(found[1][i] == Approx(expected[1][i]).epsilon(0.01).margin(1e-9));
+  for (const size_t unused : {2, 3, 4})
+    CHECK(found[unused] == Values(found[unused].size(), 0));
+}
+
+TEST_CASE("long rows stay apart where there are few") {
   for (int64_t columns : {16384, 16385}) {
     Centred c({2}, columns);
     c.sums();

@@ -8,8 +8,9 @@
 namespace tessera::rt::cuda {
 namespace {
 
-constexpr size_t kPointers = 32;       // the most pointers of a kernel
-constexpr int64_t kMostThreads = 1024; // of a block
+constexpr size_t kPointers = 32;         // the most pointers of a kernel
+constexpr int64_t kMostThreads = 1024;   // of a block
+constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a time
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 
@@ -304,6 +305,27 @@ private:
     }
   }
 
+  /// Whether the values of a row can be computed anew wherever they are needed: there are rows for all multiprocessors,
+  /// no sum over the rows needs a register for each column, and what is read again is still there.
+  bool canRepeat(int64_t once) const {
+    if (chain_.size.rows < kEveryProcessor || once > mostWords(kMostThreads))
+      return false;
+    for (const RowSum &sum : chain_.sums)
+      if (sum.of == RowSum::Of::Column)
+        return false;
+    for (int phase = 1; phase < chain_.phases; ++phase) {
+      const std::vector<bool> needed = neededIn(chain_, phase);
+      for (uint32_t v = 0; v < needed.size(); ++v)
+        if (const RowValue &value = chain_.values[v]; needed[v] && value.kind == RowValue::Kind::Load)
+          for (const RowStore &store : chain_.stores)
+            if (store.wide && store.phase < phase &&
+                overlap(chain_.pointers[store.pointer].data, bytes_[store.pointer], chain_.pointers[value.pointer].data,
+                        bytes_[value.pointer]))
+              return false;
+    }
+    return true;
+  }
+
   /// Sets the number of threads per row; false if the values that a thread must hold do not fit.
   bool allot() {
     std::vector<int64_t> held(size_t(chain_.phases), 0); // after each phase
@@ -322,7 +344,8 @@ private:
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
     while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
       threads *= 2;
-    if (each() * std::max<int64_t>(most, 1) + once > mostWords(threads))
+    chain_.again = each() * std::max<int64_t>(most, 1) + once > mostWords(threads);
+    if (chain_.again && !canRepeat(once))
       return false;
     chain_.threads = threads;
     chain_.perThread = each();
@@ -339,6 +362,29 @@ private:
 };
 
 } // namespace
+
+std::vector<bool> neededIn(const RowChain &chain, int phase) {
+  const std::vector<RowValue> &values = chain.values;
+  std::vector<bool> needed(values.size(), false);
+  for (const RowStore &s : chain.stores)
+    if (s.wide && s.phase == phase)
+      needed[s.value] = true;
+  for (const RowSum &s : chain.sums)
+    if (s.of != RowSum::Of::PerRow && s.phase == phase)
+      needed[s.value] = true;
+  for (const RowValue &v : values)
+    if (v.live && v.kind == RowValue::Kind::Reduce && v.level - 1 == phase)
+      needed[v.operand] = true;
+  for (size_t v = values.size(); v-- > 0;) {
+    needed[v] = needed[v] && values[v].wide;
+    if (needed[v] && values[v].kind == RowValue::Kind::Compute)
+      for (uint32_t o = 0; o < values[v].instr.arity; ++o)
+        needed[values[v].instr.operands[o]] = true;
+    else if (needed[v] && values[v].kind == RowValue::Kind::Round)
+      needed[values[v].operand] = true;
+  }
+  return needed;
+}
 
 std::vector<Rows> rowsOf(const ExpressionCode &code) {
   std::vector<Rows> found;

@@ -8,7 +8,10 @@
 // lane + threads, ... of it, holds in registers what it needs of them again after a reduction, reduces with the others
 // as the kernels of single steps do (in F64, in an order that depends on nothing), and computes what is one number per
 // row by itself. What nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept
-// per column by each group over the rows that it does, and added by a second kernel.
+// per column by each block over the rows that it does, and added by a second kernel.
+//
+// Where a row is too long for the registers, as that of a vocabulary is, a thread reads and computes the row's values
+// again after a reduction.
 //
 // Which steps fit follows from their domains and strides alone: a loop over `rows` x `columns` points, or over `rows`.
 //
@@ -100,11 +103,15 @@ struct RowChain {
   int phases = 1;
   int64_t threads = 32; // of a row
   int64_t perThread = 1;
+  bool again = false;   // values of a row are computed anew between any two reductions: a thread cannot hold them all
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 
+/// Which values of a whole row are needed between the reductions before `phase` and those after it.
+std::vector<bool> neededIn(const RowChain &chain, int phase);
+
 /// The members as one chain. Nothing if one does not fit the rows, if a value is read at other points than it is
-/// computed at, or if a row is too long for a thread's registers.
+/// computed at, or if a row is too long for a thread's registers and cannot be computed again.
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size);
 
 CudaKernel bindRows(const RowChain &chain);

@@ -7,8 +7,8 @@
 //     phase 1 ...
 //
 // Values that are needed again after a reduction stand in arrays whose indices are constants once the loops are
-// unrolled, and so in registers. All threads of a block go through the same totals, those beyond the last row or column
-// with nothing to add.
+// unrolled, and so in registers. Where a row is too long for that, every phase computes what it needs from memory. All
+// threads of a block go through the same totals, those beyond the last row or column with nothing to add.
 #include "runtime/backend/cuda/bind/RowChain.h"
 #include "runtime/backend/cuda/text/Pointwise.h"
 
@@ -102,7 +102,8 @@ private:
   std::string lanes() const { return std::to_string(chain_.threads) + "u"; }
   std::string each() const { return "[" + std::to_string(chain_.perThread) + "]"; }
   std::string loop() const {
-    return "#pragma unroll\nfor (u32 k = 0; k < " + std::to_string(chain_.perThread) + "u; ++k) ";
+    return std::string("#pragma unroll") + (chain_.again ? " 4" : "") + "\nfor (u32 k = 0; k < " +
+           std::to_string(chain_.perThread) + "u; ++k) ";
   }
   bool lastIsPart() const { return chain_.size.rows % together_ != 0; }
 
@@ -186,7 +187,7 @@ private:
            "[blockIdx.x * " + type_.literal(chain_.size.columns) + " + column] = " + value + ";\n}\n}\n";
   }
 
-  bool held(const RowValue &v) const { return v.wide && v.lastPhase > v.phase; }
+  bool held(const RowValue &v) const { return !chain_.again && v.wide && v.lastPhase > v.phase; }
   std::string use(uint32_t v) const { return name("v", v) + (held(chain_.values[v]) ? "[k]" : ""); }
 
   std::string expression(uint32_t i) const {
@@ -243,8 +244,9 @@ private:
 
   std::string wide(int phase) const {
     std::string before, text;
+    const std::vector<bool> again = chain_.again ? neededIn(chain_, phase) : std::vector<bool>();
     for (uint32_t i = 0; i < chain_.values.size(); ++i)
-      if (const RowValue &v = chain_.values[i]; v.live && v.wide && v.phase == phase)
+      if (const RowValue &v = chain_.values[i]; v.live && v.wide && (chain_.again ? again[i] : v.phase == phase))
         text += define(i);
     for (uint32_t i : reductions(phase)) {
       const RowValue &v = chain_.values[i];

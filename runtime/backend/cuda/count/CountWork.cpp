@@ -65,18 +65,21 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
   }
 }
 
-/// Adds the actions of the kernel that runs these steps.
-void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, const std::vector<size_t> &steps,
+/// Adds the actions of the kernel that runs these steps. `base`: the address from which accesses are counted.
+void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, const StepSet &set, const char *base,
                 DeviceWork as, std::vector<DeviceWork> &list) {
-  std::map<uint64_t, uint64_t> own;
+  const std::vector<size_t> &steps = set.steps;
+  std::map<uint64_t, uint64_t> own; // by address
+  // Of steps that run as one, memory that only they use is neither read nor written.
+  for (const StepAccess &access : set.accesses)
+    for (const auto *ranges : {&access.reads, &access.writes})
+      for (const ByteRange &range : *ranges) {
+        uint64_t &size = own[reinterpret_cast<uint64_t>(base) + range.begin];
+        size = std::max(size, range.end - range.begin);
+      }
   double flops = 0;
   uint64_t bytes = 0;
   for (size_t s : steps) {
-    for (const auto *views : {&calls[s].inputs, &calls[s].outputs})
-      for (const TensorView &v : *views) {
-        uint64_t &size = own[reinterpret_cast<uint64_t>(v.data)];
-        size = std::max<uint64_t>(size, v.bytes());
-      }
     const KernelWork work = workOf(calls[s]);
     flops += work.flops.value_or(0);
     bytes += work.bytes;
@@ -136,6 +139,7 @@ Result<std::vector<DeviceWork>> countWork(const plan::Plan &plan, int program, c
     joined[found.place] = found;
     return true;
   });
+  const std::vector<StepAccess> accesses = accessesOf(steps, ranges);
   std::vector<DeviceWork> list;
   for (size_t s = 0; s < calls.size(); ++s) {
     const std::optional<size_t> place = joins.placeOf(s);
@@ -147,11 +151,11 @@ Result<std::vector<DeviceWork>> countWork(const plan::Plan &plan, int program, c
       const FoundKernel &found = joined.at(s);
       as.step = steps.steps(int(found.first)).name();
       as.kind = found.kind == FoundKernel::Kind::Rows ? "rows" : calls[found.first].name();
-      addActions(found.kernel.kernel, calls, found.kernel.set.steps, as, list);
+      addActions(found.kernel.kernel, calls, found.kernel.set, base, as, list);
     } else {
       as.step = steps.steps(int(s)).name();
       as.kind = calls[s].name();
-      addActions(kernels[s], calls, {s}, as, list);
+      addActions(kernels[s], calls, {{s}, {accesses[s]}}, base, as, list);
     }
   }
   return list;
