@@ -118,6 +118,12 @@ def micro_batches_and_precisions_train_alike(c):
 
 
 @case
+def pipelines_train_alike(c):
+    check_meshes(c, "mlp_train", ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--accumulate", "4"),
+                 ["stage=2:data", ("stage=2,data=2:auto", "--pipeline", "schedule=zb-h1")])
+
+
+@case
 def training_goes_on_elsewhere(c):
     options = ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001")
     plans = [c.compile("mlp_train", *mesh, *options) for mesh in (("1", "data"), ("data=4", "data"), ("data=2,model=2", "auto"))]

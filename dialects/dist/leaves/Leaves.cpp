@@ -10,12 +10,12 @@ using namespace mlir;
 
 namespace tessera::dist {
 
+/// The modules of stages lie in the one that has the attribute.
 static int64_t leavesIn(Operation *op, StringRef attribute) {
-  ModuleOp module = dyn_cast<ModuleOp>(op);
-  if (!module)
-    module = op->getParentOfType<ModuleOp>();
-  auto leaves = module ? module->getAttrOfType<IntegerAttr>(attribute) : IntegerAttr();
-  return leaves ? leaves.getInt() : 0;
+  for (; op; op = op->getParentOp())
+    if (auto leaves = op->getAttrOfType<IntegerAttr>(attribute))
+      return leaves.getInt();
+  return 0;
 }
 
 int64_t leavesOf(Operation *op) { return std::max(leavesIn(op, kLeavesAttr), leavesIn(op, kMadeLeavesAttr)); }
