@@ -46,15 +46,21 @@ static void split(ShardingRule &rule, int factor, int64_t length, StringRef suff
 }
 
 /// Lets the output channels of an operator with windows be cut in blocks of kChannels only. They are the factors that
-/// the other operand has and the windows' operand lacks.
+/// the other operand has and the windows' operand lacks. A gradient of weights, whose result no window reaches, has
+/// nothing but channels.
 static void keepChannels(ShardingRule &rule) {
   if (rule.windows.empty())
     return;
-  const ShardingRule::TensorFactors &slid = rule.operands[rule.windows[0].operand];
-  const int count = int(rule.factors.size());
+  auto has = [](const ShardingRule::TensorFactors &tensor, int f) {
+    return any_of(tensor, [&](const auto &dim) { return is_contained(dim, f); });
+  };
+  const bool ofWeights = none_of(rule.windows, [&](const Window &window) {
+    return any_of(rule.results, [&](const auto &result) { return has(result, window.factor); });
+  });
+  const int slid = rule.windows[0].operand, count = int(rule.factors.size());
   for (int f = 0; f < count; ++f) {
-    if (rule.factors[f].kind != FactorKind::PassThrough ||
-        any_of(slid, [&](const auto &dim) { return is_contained(dim, f); }))
+    const bool inAll = all_of(rule.operands, [&](const auto &operand) { return has(operand, f); }); // such as groups
+    if (rule.factors[f].kind != FactorKind::PassThrough || inAll || (!ofWeights && has(rule.operands[slid], f)))
       continue;
     if (rule.factors[f].size % kChannels == 0)
       split(rule, f, kChannels, kInBlock);

@@ -78,6 +78,15 @@ TEST_CASE("output channels stay together in blocks") {
                      {{4, 6, 12}}));
 }
 
+TEST_CASE("a gradient of weights keeps both kinds of channels together in blocks") {
+  const std::vector<Shape> in = {{4, 32, 12}, {4, 5, 12}}, out = {{5, 32, 1}};
+  const ShardingRule rule = withLeaves("n c h, n f h -> f c r | sum n h | whole r | window h:r", in, out, 8);
+  CHECK(mayCut(rule, "n", 4, in, out));
+  CHECK(mayCut(rule, "c", 2, in, out));
+  CHECK_FALSE(mayCut(rule, "c", 4, in, out));
+  CHECK_FALSE(mayCut(rule, "f", 5, in, out));
+}
+
 TEST_CASE("statistics are whole, maxima are as before") {
   const std::vector<Shape> in = {{8, 4}};
   const ShardingRule softmax = withLeaves("m k -> m k | stat(max, sum) k", in, in, 4);
