@@ -95,8 +95,9 @@ Result<std::optional<Elastic::Refusal>> Elastic::compileFor(const Next &next) co
   if (ended->status == 0)
     return std::optional<Refusal>();
   const bool signal = WIFSIGNALED(ended->status);
+  // A mesh that does not go with another option, such as --reproducible, is a wrong command line.
   Refusal refusal{"compiling for the mesh " + next.mesh + " failed: " + ended->text,
-                  signal || WEXITSTATUS(ended->status) != kExitError};
+                  signal || (WEXITSTATUS(ended->status) != kExitError && WEXITSTATUS(ended->status) != kExitUsage)};
   if (signal)
     refusal.why += "ended by signal " + std::to_string(WTERMSIG(ended->status));
   return std::optional(std::move(refusal));

@@ -68,9 +68,10 @@ class Launching(Programs):
         np.save(folder / "y.npy", rng.integers(0, 10, 40).astype(np.int64))
         self.data = f"npy:{folder}/x.npy,{folder}/y.npy,shuffle=1"
 
-    def compile(self, out="plan", mesh="data=2,model=2", mode="auto", model="mlp_train.onnx", batch=8):
+    def compile(self, out="plan", mesh="data=2,model=2", mode="auto", model="mlp_train.onnx", batch=8, options=()):
         self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={batch}",
-                 "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "-o", self.folder / out)
+                 "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", *options, "-o",
+                 self.folder / out)
         return self.folder / out
 
     def command(self, plan, steps, *options):
