@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The table of tessera-compile --reproducible: networks on meshes of 1 to 8 ranks, cut in every way, on one and on two threads.
 
-usage: equal_bits.py --bin DIR --models DIR [--steps N] [NETWORK...]
+usage: equal_bits.py --bin DIR --models DIR [--steps N] [--columns NAME,...] [NETWORK...]
 
 Every cell is a training of N steps (20 unless given), with one thread a rank and with two. Its losses and last checkpoint must be
-those of one rank with one thread, to the bit; the line of a network begins with a hash of these. `=` is equal, `-` means that nothing
-of the network can be cut in this way. A refusal or a difference has a line of its own. Exit code 1 if there is any.
+those of one rank with one thread, to the bit; the line of a network begins with a hash of these. `=` is equal, `-` means that
+nothing of the network can be cut in this way. A refusal or a difference has a line of its own. Exit code 1 if there is any.
 """
 import argparse
 import hashlib
@@ -43,38 +43,47 @@ NETWORKS = {
 
 
 class Cut:
-    """A strategy file that cuts every operator of these kinds and names that has the factor `letter`. If the mesh has the axis
-    'data', it cuts the batch."""
+    """A strategy file that cuts every operator of these names whose kind has a letter: by the factor of this letter. If the mesh
+    has the axis 'data', it cuts the batch."""
 
-    def __init__(self, axis, letter, kinds, names=".*"):
-        self.axis, self.letter, self.kinds, self.names = axis, letter, kinds, names
+    def __init__(self, axis, letters, names=".*"):
+        self.axis, self.letters, self.names = axis, letters, names
 
     def entry(self, op, sizes):
         """None: the operator does not take part."""
-        if op["kind"] not in self.kinds or "gradient_of" in op or not re.fullmatch(self.names, op["name"]):
+        if op["kind"] not in self.letters or "gradient_of" in op or not re.fullmatch(self.names, op["name"]):
             return None
+        letter = self.letters[op["kind"]]
         tensors = [[dim.strip("()").split() for dim in re.findall(r"\([^)]+\)|[^\s()]+", tensor)]
                    for tensor in op["rule"].split("->")[0].split(",")]
         extents = dict((name, int(n)) for name, n in re.findall(r"([\w.]+)=(\d+)", op["rule"][op["rule"].rindex("{"):]))
-        cuts = {self.letter: self.axis}
+        cuts = {letter: self.axis}
         if "data" in sizes:
             cuts.setdefault(tensors[0][0][0], "data")
-        if self.letter not in extents or any(extents.get(letter, 0) % sizes[axis] for letter, axis in cuts.items()):
+        if any(extents.get(factor, 1) % sizes[axis] for factor, axis in cuts.items()):
             return None
-        return {"op": op["name"], "in": [[next((cuts[letter] for letter in dim if letter in cuts), None) for dim in tensor]
+        return {"op": op["name"], "in": [[next((cuts[factor] for factor in dim if factor in cuts), None) for dim in tensor]
                                          for tensor in tensors]}
 
     def write(self, report, mesh, file):
         """The number of operators that are cut."""
         sizes = {name: int(n) for name, n in (axis.split("=") for axis in mesh.split(","))}
-        entries = {op["name"]: self.entry(op, sizes) for function in report["functions"] for op in function["operators"]}
-        entries = [entry for entry in entries.values() if entry]
-        file.write_text(json.dumps(entries))
+        entries = {}
+        for op in (op for function in report["functions"] for op in function["operators"]):
+            if entry := self.entry(op, sizes):
+                entries[op["name"]] = entry
+        file.write_text(json.dumps(list(entries.values())))
         return len(entries)
 
 
-CONVOLUTIONS, PRODUCTS = ("conv", "conv_transpose", "conv_input_grad"), ("matmul",)
-WINDOWS = (*CONVOLUTIONS, "max_pool", "avg_pool")
+def channels(letter):
+    return {"conv": letter, "conv_input_grad": letter}
+
+
+HEIGHT = channels("h") | {"max_pool": "h", "avg_pool": "h"}
+# A table that is also the last layer's weight needs the same cut for both. A CumSum becomes a product, but has one input.
+INNER = "(?!logits|CumSum).*"
+VOCABULARY = r"logits|Gather_1|table\d.rows"
 
 # A column: the mesh, the mode, how operators are cut, options. A network has those of its kind, and those of every kind.
 EVERY = {
@@ -83,25 +92,24 @@ EVERY = {
     "data 8": ("data=8", "data"),
     "auto 2x2": ("data=2,model=2", "auto"),
     "auto 8": ("8", "auto"),
-# Along a single axis the search cuts optimizer states and updates.
-    "sharded optimizer": ("data=4", "auto"),
+    "sharded optimizer": ("data=4", "auto"),  # along one axis the search cuts optimizer states and updates
     "stages 2": ("stage=2", "data"),
     "stages 2x2": ("stage=2,data=2", "auto"),
 }
 OF_CONVOLUTIONS = {
-    "channels 2": ("model=2", "semi-auto", Cut("model", "f", CONVOLUTIONS)),
-    "channels 4": ("model=4", "semi-auto", Cut("model", "f", CONVOLUTIONS)),
-    "sums 4": ("model=4", "semi-auto", Cut("model", "c", CONVOLUTIONS)),
-    "batch x channels": ("data=2,model=2", "semi-auto", Cut("model", "f", CONVOLUTIONS)),
-    "height 2": ("space=2", "semi-auto", Cut("space", "h", WINDOWS)),
-    "height 4": ("space=4", "semi-auto", Cut("space", "h", WINDOWS)),
+    "channels 2": ("model=2", "semi-auto", Cut("model", channels("f"))),
+    "channels 4": ("model=4", "semi-auto", Cut("model", channels("f"))),
+    "sums 4": ("model=4", "semi-auto", Cut("model", channels("c"))),
+    "batch x channels": ("data=2,model=2", "semi-auto", Cut("model", channels("f"))),
+    "height 2": ("space=2", "semi-auto", Cut("space", HEIGHT)),
+    "height 4": ("space=4", "semi-auto", Cut("space", HEIGHT)),
 }
 OF_PRODUCTS = {
-    "columns 2": ("model=2", "semi-auto", Cut("model", "n", PRODUCTS)),
-    "columns 8": ("model=8", "semi-auto", Cut("model", "n", PRODUCTS)),
-    "sums 4": ("model=4", "semi-auto", Cut("model", "k", PRODUCTS)),
-    "batch x columns": ("data=2,model=2", "semi-auto", Cut("model", "n", PRODUCTS)),
-    "vocabulary 4": ("model=4", "semi-auto", Cut("model", "n", PRODUCTS, "logits|.*top2")),
+    "columns 2": ("model=2", "semi-auto", Cut("model", {"matmul": "n"}, INNER)),
+    "columns 8": ("model=8", "semi-auto", Cut("model", {"matmul": "n"}, INNER)),
+    "sums 4": ("model=4", "semi-auto", Cut("model", {"matmul": "k"}, INNER)),
+    "batch x columns": ("data=2,model=2", "semi-auto", Cut("model", {"matmul": "n"}, INNER)),
+    "vocabulary 4": ("model=4", "auto", Cut("model", {"matmul": "n", "gather": "v"}, VOCABULARY)),
 }
 
 
@@ -123,16 +131,16 @@ class Table:
     def compile(self, file, options, mesh, mode, *more):
         self.count += 1
         plan = self.folder / f"plan{self.count}"
-        run(self.bin / "tessera-compile", file, "--train", "--reproducible", "--seed", 1, "--search-budget", 0.2, "--mesh", mesh, "--mode",
-            mode, *(text for option in options.items() for text in option), *more, "-o", plan)
+        run(self.bin / "tessera-compile", file, "--train", "--reproducible", "--seed", 1, "--search-budget", 0.2, "--mesh", mesh,
+            "--mode", mode, *(text for option in options.items() for text in option), *more, "-o", plan)
         return plan
 
     def train(self, plan, threads):
         """What the run computed: losses as text and digests of tensors, by name."""
         self.count += 1
         log, checkpoints = self.folder / f"log{self.count}", self.folder / f"checkpoints{self.count}"
-        run(self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", self.steps, "--log", log, "--checkpoint-dir", checkpoints,
-            "--keep", 1, "--threads", threads)
+        run(self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", self.steps, "--log", log, "--checkpoint-dir",
+            checkpoints, "--keep", 1, "--threads", threads)
         found = {f"loss {i}": repr(json.loads(line)["loss"]) for i, line in enumerate(log.read_text().splitlines())}
         tensors = whole_tensors(checkpoints / f"step-{self.steps:08}")
         return found | {name: hashlib.sha256(tensor.tobytes()).hexdigest() for name, tensor in tensors.items()}
@@ -165,7 +173,7 @@ class Table:
             source(file)
         columns = EVERY | (OF_CONVOLUTIONS if convolutions else OF_PRODUCTS)
         references, cells = {}, {}
-        for column in only or columns:
+        for column in (c for c in only or columns if c in columns):
             # Micro-batches are other programs, with other bits.
             mine = options | ({"--accumulate": 2} if columns[column][0].startswith("stage") else {})
             key = "--accumulate" in mine
@@ -182,12 +190,13 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--columns", type=lambda text: text.split(","), metavar="NAME,...", help="only these")
     parser.add_argument("networks", nargs="*", metavar="NETWORK")
     args = parser.parse_args()
     bad = 0
     for name in args.networks or NETWORKS:
         with tempfile.TemporaryDirectory() as folder:
-            cells, digest = Table(args.bin, args.models, pathlib.Path(folder), args.steps).line(name)
+            cells, digest = Table(args.bin, args.models, pathlib.Path(folder), args.steps).line(name, args.columns)
         print(f"{name} {digest}: " + ", ".join(f"{column} {word}" for column, (word, _) in cells.items()), flush=True)
         for column, (word, why) in cells.items():
             if why:
