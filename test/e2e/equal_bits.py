@@ -56,6 +56,8 @@ class Cut:
         letter = self.letters[op["kind"]]
         tensors = [[dim.strip("()").split() for dim in re.findall(r"\([^)]+\)|[^\s()]+", tensor)]
                    for tensor in op["rule"].split("->")[0].split(",")]
+        if op["kind"] == "matmul" and set(tensors[0][0]) & set(tensors[1][0]) - {letter}:
+            return None  # products of activations; an Einsum's operands have other dimensions in the model file
         extents = dict((name, int(n)) for name, n in re.findall(r"([\w.]+)=(\d+)", op["rule"][op["rule"].rindex("{"):]))
         cuts = {letter: self.axis}
         if "data" in sizes:
