@@ -1,5 +1,7 @@
 // checkDefinedness: every read was written.
 //
+// Steps run one after the other here. checkLanes proves that every other timing does the same.
+//
 // The state is a set of disjoint intervals of the arena, each held by the buffer that was written
 // there last. Writing a buffer evicts every interval it touches; a buffer is defined while its own
 // interval is there. Every interval is inserted and erased at most once per write, so a program of
@@ -16,9 +18,7 @@
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/TimeOrder.h"
 
-#include <array>
 #include <map>
-#include <span>
 #include <utility>
 
 namespace tessera::rt {
@@ -89,28 +89,6 @@ private:
   State held_;
   std::map<uint32_t, uint32_t> evicted_; // root -> the buffer that was written over it last
 };
-
-/// The buffers that a step reads, and those that it writes.
-struct Operands {
-  std::span<const uint32_t> read, written;
-};
-
-Operands operandsOf(const plan::Step &step, std::array<uint32_t, 2> &own) {
-  switch (step.kind_case()) {
-  case plan::Step::kCollective:
-    own = {step.collective().input(), step.collective().output()};
-    return {{&own[0], 1}, {&own[1], 1}};
-  case plan::Step::kSend:
-    own[0] = step.send().input();
-    return {{&own[0], 1}, {}};
-  case plan::Step::kReceive:
-    own[0] = step.receive().output();
-    return {{}, {&own[0], 1}};
-  default:
-    return {{step.kernel().inputs().data(), size_t(step.kernel().inputs_size())},
-            {step.kernel().outputs().data(), size_t(step.kernel().outputs_size())}};
-  }
-}
 
 /// Runs the calls of a program's sections in order.
 class Calls {
@@ -231,6 +209,23 @@ Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges, 
 }
 
 } // namespace
+
+Operands operandsOf(const plan::Step &step, std::array<uint32_t, 2> &own) {
+  switch (step.kind_case()) {
+  case plan::Step::kCollective:
+    own = {step.collective().input(), step.collective().output()};
+    return {{&own[0], 1}, {&own[1], 1}};
+  case plan::Step::kSend:
+    own[0] = step.send().input();
+    return {{&own[0], 1}, {}};
+  case plan::Step::kReceive:
+    own[0] = step.receive().output();
+    return {{}, {&own[0], 1}};
+  default:
+    return {{step.kernel().inputs().data(), size_t(step.kernel().inputs_size())},
+            {step.kernel().outputs().data(), size_t(step.kernel().outputs_size())}};
+  }
+}
 
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges) {
   for (const plan::Program &program : plan.programs())

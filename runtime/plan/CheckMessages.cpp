@@ -15,14 +15,16 @@ constexpr uint64_t kAlignment = 64;
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// `step` is the one that follows the member `before` of the message that `first` begins.
+/// `step` is the one that follows the member `before` of the message that `first` begins, which runs on `resource`.
 Status checkMember(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Collective &first,
-                   const plan::Collective &before, const plan::Step &step) {
+                   const plan::Collective &before, plan::Resource resource, const plan::Step &step) {
   if (!step.has_collective())
     return Status::error("no collective, but sent with others");
   const plan::Collective &c = step.collective();
   if (c.joined() != 0)
     return Status::error("joins others, but is itself sent with an earlier one");
+  if (step.resource() != resource || step.waits_size() > 0)
+    return Status::error("runs on another resource or waits for steps, but is sent with an earlier one");
   if (c.kind() != first.kind() || c.group() != first.group() || c.reduction() != first.reduction() ||
       c.tree() != first.tree() || plan.buffers(int(c.input())).dtype() != plan.buffers(int(first.input())).dtype())
     return Status::error("of another kind, group, reduction, order or type than what it is sent with");
@@ -61,9 +63,9 @@ Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ran
           .context(where(s));
     const int end = s + int(first.joined());
     for (int member = s + 1; member <= end; ++member)
-      TESSERA_RETURN_IF_ERROR(
-          checkMember(plan, ranges, first, program.steps(member - 1).collective(), program.steps(member))
-              .context(where(member)));
+      TESSERA_RETURN_IF_ERROR(checkMember(plan, ranges, first, program.steps(member - 1).collective(),
+                                          program.steps(s).resource(), program.steps(member))
+                                  .context(where(member)));
     const plan::Collective &last = program.steps(end).collective();
     const uint64_t in = ranges[first.input()].begin, out = ranges[first.output()].begin;
     if (in != out && in < ranges[last.output()].end && out < ranges[last.input()].end)

@@ -186,6 +186,8 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
     for (const plan::Program &program : plan.programs()) {
       TESSERA_RETURN_IF_ERROR(checkSections(program));
       TESSERA_RETURN_IF_ERROR(checkMessages(plan, ranges, program));
+      if (!like.flow)
+        TESSERA_RETURN_IF_ERROR(checkLanes(plan, ranges, program));
     }
     return like.flow ? Status() : checkDefinedness(plan, ranges);
   };

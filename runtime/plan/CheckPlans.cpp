@@ -6,6 +6,10 @@
 // same on all ranks of a stage, so this holds for what runs in time as for the list. Without a
 // pipeline, all ranks are one stage. What stages send each other is CheckStages.h's.
 //
+// Where a rank's resources run beside each other, all ranks of a stage wait for the same steps, and collectives of one
+// group have one order (checkLanes). Whatever a step waits for, here or on other ranks, stands before it in the list.
+// So of the steps that have not ended the first one of the list never waits for another.
+//
 // Plans are checked one after the other. The checker keeps the plan of each stage's first rank whole,
 // since the others are compared with it. Of the others it keeps the groups, the number of every
 // collective in a table of those that occur, and the blocks that no earlier rank holds.
@@ -74,6 +78,11 @@ bool sameOrder(const plan::Program &a, const plan::Program &b) {
          std::ranges::equal(a.calls(), b.calls(), [](const plan::Call &x, const plan::Call &y) {
            return x.section() == y.section() && x.index() == y.index();
          });
+}
+
+/// Whether two steps run on the same resource and wait for the same steps.
+bool sameLane(const plan::Step &a, const plan::Step &b) {
+  return a.resource() == b.resource() && std::ranges::equal(a.waits(), b.waits());
 }
 
 /// Whether two bindings are of the same tensor, as far as ranks may not differ.
@@ -210,6 +219,9 @@ private:
                              " does " + quoted(step.name()) + " or does it in another way");
       if (step.send().channel() != first.send().channel() || step.receive().channel() != first.receive().channel())
         return Status::error(stepText(p, s) + leader + " and " + rankText(rank) + " use different channels");
+      if (!sameLane(step, first))
+        return Status::error(stepText(p, s) + leader + " and " + rankText(rank) +
+                             " run it on different resources, or wait for different steps");
       if (!step.has_collective())
         continue;
       if (step.collective().group() != first.collective().group())
@@ -341,7 +353,7 @@ private:
 };
 
 bool sameOperands(const plan::Step &a, const plan::Step &b) {
-  return a.kind_case() == b.kind_case() && a.send().input() == b.send().input() &&
+  return a.kind_case() == b.kind_case() && sameLane(a, b) && a.send().input() == b.send().input() &&
          a.receive().output() == b.receive().output() && a.collective().input() == b.collective().input() &&
          a.collective().output() == b.collective().output() &&
          std::ranges::equal(a.kernel().inputs(), b.kernel().inputs()) &&

@@ -1,7 +1,7 @@
 //===- CheckSteps.h - parts of checkPlan ------------------------------------------------------===//
 //
 // Internal to the checker. Each part relies on the ones before it: frames and buffers, then bindings, then
-// the operands of every step, then sections and messages, then the simulation.
+// the operands of every step, then sections, messages and resources, then the simulation.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_PLAN_CHECKSTEPS_H
@@ -10,7 +10,9 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,13 @@ struct BufferRange {
   bool overlaps(const BufferRange &other) const { return begin < other.end && other.begin < end; }
   bool same(const BufferRange &other) const { return begin == other.begin && end == other.end; }
 };
+
+/// The buffers that a step reads, and those that it writes.
+struct Operands {
+  std::span<const uint32_t> read, written;
+};
+/// `own` is memory for the result.
+Operands operandsOf(const plan::Step &step, std::array<uint32_t, 2> &own);
 
 /// What a plan shares with one that was found good. These parts need not be checked again.
 struct Likeness {
@@ -56,6 +65,10 @@ Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &r
 Status checkSections(const plan::Program &program);
 /// Checks that what is sent as one message lies so, and that joining changes no result.
 Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program);
+/// Checks which steps run on which resource, that waits name steps that can be waited for, and that every timing gives
+/// what the steps give one after the other: two steps of which one writes what the other reads or writes, and two
+/// collectives of one group, begin and end one after the other.
+Status checkLanes(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program);
 /// Simulates every program, call by call, and checks that everything that is read was written.
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 

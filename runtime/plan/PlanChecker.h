@@ -9,6 +9,7 @@
 //     write makes every overlapping buffer undefined, its own aliases excepted
 //   - sections are parts of the steps in order, and calls name them, with indices that every kernel in
 //     them has rows for
+//   - steps that run beside each other on a rank's resources touch nothing that they would have to take turns with
 //   - constants and persistent buffers are never overwritten by something else
 //   - an output shares memory with an input only where the kernel is elementwise at that operand
 //   - shapes of collectives follow from their kind; boxes of bindings lie inside the global tensors
