@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Threads.h"
 #include "runtime/tensor/BoundTensors.h"
 #include "runtime/tensor/ConvertElements.h"
 
@@ -68,6 +69,14 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
       calls.push_back(step.has_send() || step.has_receive()
                           ? std::make_unique<PeerCall>(step, plan, *executor->loaded_, world)
                           : nullptr);
+  }
+  if (!deviceWorld && executor->can_.onHost && !executor->can_.programs && world.size() > 1 &&
+      CommunicationLane::isNeeded(plan)) {
+    TESSERA_RETURN_IF_ERROR(probeThreads(1));
+    Executor *self = executor.get();
+    executor->lane_ = std::make_unique<CommunicationLane>(
+        plan, CommunicationLane::Rank{[self](int program, StepInTime at) { return self->runOnLane(program, at); },
+                                      [&world](const std::string &reason) { world.abort(reason); }});
   }
   return executor;
 }
@@ -160,10 +169,11 @@ void Executor::joinMessages(const plan::Program &program, std::vector<std::uniqu
   }
 }
 
-double Executor::amongRanks(int program) const {
+double Executor::amongRanks(int program, bool ofLane) const {
   double seconds = 0;
-  for (const std::unique_ptr<CollectiveCall> &call : collectives_[size_t(program)])
-    seconds += call ? call->seconds() : 0;
+  for (uint32_t s = 0; s < collectives_[size_t(program)].size(); ++s)
+    if (const CollectiveCall *call = collective(program, int(s)); call && (ofLane || !lane_->runs(program, s)))
+      seconds += call->seconds();
   for (const std::unique_ptr<PeerCall> &call : peerCalls_[size_t(program)])
     seconds += call ? call->seconds() : 0;
   return seconds;
@@ -175,6 +185,13 @@ int Executor::stagedCollectives(int program) const {
     if (const CollectiveCall *call = collective(program, int(s)); call && call->staged())
       staged += int(order(program).timesOf(s));
   return staged;
+}
+
+int Executor::collectivesBeside(int program) const {
+  int beside = 0;
+  for (uint32_t s = 0; lane_ && s < collectives_[size_t(program)].size(); ++s)
+    beside += lane_->runs(program, s) ? int(order(program).timesOf(s)) : 0;
+  return beside;
 }
 
 plan::DType Executor::heldType(plan::DType planned) const {
@@ -246,7 +263,8 @@ std::string Executor::whereabouts() const {
     return text + what;
   const int number = program_.load();
   const plan::Program &program = plan_.programs(number);
-  const StepInTime at = step_.load();
+  const std::optional<StepInTime> beside = lane_ ? lane_->blocking() : std::nullopt;
+  const StepInTime at = beside.value_or(step_.load());
   if (at.step >= uint32_t(program.steps_size())) // the other one's: the rank goes from one program to another
     return text + "program " + quoted(program.name());
   const plan::Step &step = program.steps(int(at.step));
@@ -284,6 +302,57 @@ Status Executor::runCollective(int program, StepInTime at) {
                      : status.context("collective " + quoted(plan_.programs(program).steps(int(at.step)).name()));
 }
 
+/// On the lane's thread.
+Status Executor::runOnLane(int program, StepInTime at) {
+  Status status = collectives_[size_t(program)][at.step]->run(at.index);
+  progress_.fetch_add(1, std::memory_order_relaxed);
+  if (status.ok())
+    return status;
+  return status.context("collective " + quoted(plan_.programs(program).steps(int(at.step)).name()))
+      .context("program " + quoted(plan_.programs(program).name()));
+}
+
+/// Runs a program's steps with the lane's beside the others.
+Status Executor::runBeside(int program) {
+  const double before = amongRanks(program, /*ofLane=*/false);
+  double waited = 0;
+  int64_t place = 0;
+  for (const SectionCall &at : order(program).calls()) {
+    const Section &section = order(program).sections()[at.section];
+    CommunicationLane::Call call(*lane_, program, section.begin, section.end, at.index);
+    auto run = [&]() -> Status {
+      for (uint32_t s = section.begin; s < section.end; ++s) {
+        if (lane_->runs(program, s))
+          continue;
+        TESSERA_RETURN_IF_ERROR(call.before(s, communicates(program, int(s))));
+        const Clock::time_point begin = observer_.call ? Clock::now() : Clock::time_point();
+        TESSERA_RETURN_IF_ERROR(runStep(program, {s, at.index}));
+        call.after(s);
+        if (observer_.call)
+          TESSERA_RETURN_IF_ERROR(
+              observer_.call({program, int(s), at.index, place + int64_t(s - section.begin), begin, Clock::now()}));
+      }
+      return call.end();
+    };
+    if (Status status = run(); !status.ok()) {
+      const Status failure =
+          call.stop(status.message()); // an error of the lane may be what made this rank's thread fail
+      return failure.ok() ? status : failure;
+    }
+    waited += call.waited();
+    if (observer_.call)
+      for (const CommunicationLane::Done &done : call.done())
+        TESSERA_RETURN_IF_ERROR(observer_.call(
+            {program, int(done.step), at.index, place + int64_t(done.step - section.begin), done.begin, done.end}));
+    place += section.end - section.begin;
+  }
+  ++times_[size_t(program)].runs;
+  waited_ = amongRanks(program, /*ofLane=*/false) - before + waited;
+  if (can_.finite)
+    TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));
+  return loaded_->synchronize();
+}
+
 Status Executor::runPeer(int program, StepInTime at) {
   Status status = peerCalls_[size_t(program)][at.step]->run(at.index);
   if (status.ok())
@@ -302,7 +371,7 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
       TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&all, &all, 1, plan::I64, plan::MIN));
       return all != 0;
     };
-  const double before = amongRanks(program);
+  const double before = amongRanks(program, /*ofLane=*/true);
   const Clock::time_point begin = Clock::now();
   Status status = can_.programs->runProgram(uint32_t(program), collectives);
   if (status.ok() && meanwhile)
@@ -313,7 +382,7 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   ++times_[size_t(program)].runs;
   if (!status)
     return status.context("program " + quoted(plan_.programs(program).name()));
-  waited_ = amongRanks(program) - before;
+  waited_ = amongRanks(program, /*ofLane=*/true) - before;
   if (collectives.onHost)
     return status;
   const double seconds = secondsSince(begin);
@@ -329,14 +398,16 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
 }
 
 Status Executor::run(int program, const std::function<void()> &meanwhile) {
-  const bool watched = measuring_ || observer_;
+  if (lane_ && lane_->runs(program) && !measuring_ && (!observer_.call || observer_.beside))
+    return runBeside(program);
+  const bool watched = measuring_ || observer_.call;
   // Loading takes some ranks longer than others. NCCL connects at the first operation, and its time-outs begin there.
   if (!deviceGroups_.empty() && times_[size_t(program)].runs == 0)
     TESSERA_RETURN_IF_ERROR(everyone_->barrier());
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   StepTimes &times = times_[size_t(program)];
-  const double before = amongRanks(program);
+  const double before = amongRanks(program, /*ofLane=*/true);
   double inCollectives = 0;
   int64_t place = -1;
   Clock::time_point last = Clock::now();
@@ -351,15 +422,15 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     const double seconds = std::chrono::duration<double>(last - begin).count();
     times.seconds[at.step] += seconds;
     inCollectives += communicates(program, int(at.step)) ? seconds : 0;
-    if (!observer_)
+    if (!observer_.call)
       continue;
-    TESSERA_RETURN_IF_ERROR(observer_({program, int(at.step), at.index, place, begin, last}));
+    TESSERA_RETURN_IF_ERROR(observer_.call({program, int(at.step), at.index, place, begin, last}));
     last = Clock::now();
   }
   ++times.runs;
   // After every step of a watched run the device has finished, so all time in collectives is among the ranks. On the
   // host, waiting for this rank's own kernels does not count.
-  waited_ = deviceGroups_.empty() ? amongRanks(program) - before : inCollectives;
+  waited_ = deviceGroups_.empty() ? amongRanks(program, /*ofLane=*/true) - before : inCollectives;
   if (can_.finite)
     TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));
   return loaded_->synchronize();

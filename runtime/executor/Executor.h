@@ -2,7 +2,8 @@
 //
 // Loads a checked plan on a backend, fills its parameters and states, and runs its programs:
 // kernels by the backend, collectives by the communicators of the plan's groups, sends and receives by
-// the world. One per rank; one thread drives it.
+// the world. One per rank; one thread drives it. Where ranks meet on the host, a thread of the executor's own runs the
+// collectives that the plan has beside kernels (CommunicationLane.h).
 //
 //   Result<std::unique_ptr<Executor>> executor = Executor::create(plan, *backend, *world, {});
 //   TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(weights));
@@ -21,6 +22,7 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
+#include "runtime/executor/CommunicationLane.h"
 #include "runtime/executor/DeviceWaits.h"
 #include "runtime/executor/PeerCall.h"
 #include "runtime/plan/TimeOrder.h"
@@ -33,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -106,16 +109,27 @@ public:
     if (can_.timers)
       can_.timers->measureWaits(uint32_t(program));
   }
-  /// How long the last run() was in collectives, sends and receives, in seconds, most of it waiting for other ranks. On
-  /// a device it is how long its kernels waited for other ranks; this is unknown for the first runs.
+  /// How long the rank's thread was in collectives, sends and receives in the last run(), or waited for those beside it,
+  /// in seconds, most of it waiting for other ranks. What kernels hid does not count. On a device it is how long its
+  /// kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
 
   /// How many collectives of a run go through plain copies because of layouts.
   int stagedCollectives(int program) const;
+  /// How many collectives of a run may run beside kernels here.
+  int collectivesBeside(int program) const;
 
+  /// Called for every step by the rank's thread.
+  struct Observer {
+    std::function<Status(const StepDone &)> call;
+    bool beside = false; // steps run beside others as the plan has it, and are told when their section's call has ended
+    Observer(std::nullptr_t = nullptr) {}
+    template <typename Call>
+    requires std::is_invocable_r_v<Status, Call, const StepDone &> Observer(Call call, bool beside = false)
+        : call(std::move(call)), beside(beside) {}
+  };
   /// From now on run() runs a program step by step, waits for each step, and calls `observer`. Null ends this. Returns
   /// the observer that was set before.
-  using Observer = std::function<Status(const StepDone &)>;
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
   /// The call behind a step that is a send or a receive; null for other steps.
   const PeerCall *peerCall(int program, int step) const { return peerCalls_[size_t(program)][size_t(step)].get(); }
@@ -126,7 +140,7 @@ public:
     return collectives_[size_t(program)][size_t(step)].get();
   }
 
-  /// From now on run() waits for every step and measures it.
+  /// From now on run() waits for every step and measures it. Nothing runs beside another.
   void measure() { measuring_ = true; }
   /// What of a program runs when.
   const TimeOrder &order(int program) const { return orders_.at(size_t(program)); }
@@ -142,7 +156,10 @@ private:
   Status runCollective(int program, StepInTime at);
   Status runPeer(int program, StepInTime at);
   Status runWhole(int program, const std::function<void()> &meanwhile);
-  double amongRanks(int program) const; // seconds so far
+  Status runOnLane(int program, StepInTime at);
+  Status runBeside(int program);
+  /// Seconds so far; of the rank's thread alone, or of the lane's steps as well.
+  double amongRanks(int program, bool ofLane) const;
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;
@@ -165,6 +182,7 @@ private:
   std::atomic<int> program_ = 0;
   std::atomic<StepInTime> step_ = StepInTime();
   std::atomic<int64_t> trainingStep_ = 0;
+  std::unique_ptr<CommunicationLane> lane_; // null: all steps run on the rank's thread. It ends before what it uses.
 };
 
 } // namespace tessera::rt

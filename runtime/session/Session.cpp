@@ -129,14 +129,15 @@ Status introduce(Session &s) {
         sends += order.timesOf(uint32_t(step));
         sentToStages += order.timesOf(uint32_t(step)) * peer->bytes();
       }
-    int staged = s.executor.stagedCollectives(p);
+    const int staged = s.executor.stagedCollectives(p), beside = s.executor.collectivesBeside(p);
     s.console.line("program " + program.name() + ": " + order.text() + ", " + std::to_string(collectives) +
                    " collectives " + (messages < collectives ? "in " + std::to_string(messages) + " messages " : "") +
                    "that send " + bytesText(sent) + " per rank" +
                    (plan.stages() > 1
                         ? ", " + std::to_string(sends) + " sends of " + bytesText(sentToStages) + " to other stages"
                         : "") +
-                   (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
+                   (staged ? ", " + std::to_string(staged) + " through plain copies" : "") +
+                   (beside ? ", " + std::to_string(beside) + " beside kernels" : ""));
   }
   return Status();
 }

@@ -142,12 +142,13 @@ void Trace::begin(int64_t step) {
     return;
   step_ = step;
   stepBegin_ = std::chrono::steady_clock::now();
-  executor_.observe([this](const StepDone &done) {
+  auto note = [this](const StepDone &done) {
     const Track track = executor_.communicates(done.program, done.step) ? Track::Communication : Track::Compute;
     std::lock_guard lock(mutex_);
     events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program, done.index});
     return Status();
-  });
+  };
+  executor_.observe({note, /*beside=*/true});
 }
 
 void Trace::closePhase(Time now) {
