@@ -2,7 +2,8 @@
 //
 // Each graph of RandomGraph.h runs on one rank, and once on a random mesh where every operator has a random
 // strategy of those its rule allows, with or without fusion: losses, outputs, parameters and states must be the
-// same. Where the graph is made reproducible, the bits must be. Graphs that amplify a change of their inputs by 1e-13
+// same. Where the graph is made reproducible, the bits must be. Some graphs run once more with collectives beside
+// kernels, which must give the same bits. Graphs that amplify a change of their inputs by 1e-13
 // above 1e-10 (a logarithm near a pole, a maximum that two elements share but for rounding) tell nothing and are
 // passed over; they are few.
 //
@@ -19,6 +20,9 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
+
+#include "runtime/plan/PlanChecker.h"
+#include "runtime/plan/lanes/RunBeside.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -55,17 +59,20 @@ std::string printed(ModuleOp module) {
 const std::vector<const char *> kMeshes = {"a=2", "a=2",     "a=3",     "a=3",     "a=4",     "a=5",
                                            "a=8", "a=2,b=2", "a=2,b=2", "a=2,b=3", "a=3,b=2", "a=2,b=2,c=2"};
 
+/// One of so many graphs runs with collectives beside kernels as well.
+constexpr unsigned kBeside = 4;
+
 /// More than cores: ranks of small programs mostly wait for each other.
 constexpr int kWorkers = 4;
 
 struct Tally {
   std::set<std::string> operators;
-  unsigned run = 0, trained = 0, fused = 0, padded = 0, inUnits = 0, passedOver = 0;
+  unsigned run = 0, trained = 0, fused = 0, padded = 0, inUnits = 0, beside = 0, passedOver = 0;
 
   void operator+=(const Tally &o) {
     operators.insert(o.operators.begin(), o.operators.end());
     run += o.run, trained += o.trained, fused += o.fused, padded += o.padded;
-    inUnits += o.inUnits, passedOver += o.passedOver;
+    inUnits += o.inUnits, beside += o.beside, passedOver += o.passedOver;
   }
 };
 
@@ -138,7 +145,22 @@ std::string failure(unsigned seed, const Trial &trial, Tally &tally, std::string
   tally.trained += graph.training.has_value();
   tally.fused += fuse;
   tally.padded += cutsUnevenly(plans);
-  return difference(expected, execute(plans, feeds), trial.leaves > 0 ? 0 : 1e-9);
+  const std::vector<Outcome> apart = execute(plans, feeds);
+  if (std::string wrong = difference(expected, apart, trial.leaves > 0 ? 0 : 1e-9);
+      !wrong.empty() || random() % kBeside != 0)
+    return wrong;
+  // Collectives beside kernels: some, the same on all ranks.
+  ++tally.beside;
+  for (plan::Plan &plan : plans)
+    rt::runBeside(plan,
+                  [&](const plan::Program &, int step) { return std::mt19937(seed + unsigned(step))() % 3 != 0; });
+  if (rt::Status status = rt::checkPlans(plans); !status.ok())
+    return "beside kernels: " + status.message();
+  const std::vector<Outcome> beside = execute(plans, feeds);
+  for (size_t rank = 0; rank < beside.size(); ++rank)
+    if (std::string wrong = difference(apart[rank], {beside[rank]}, 0); !wrong.empty())
+      return "beside kernels, rank " + std::to_string(rank) + ": " + wrong;
+  return "";
 }
 
 /// As many graphs as are wanted, of those that are not passed over, by several threads.
@@ -177,8 +199,8 @@ Tally tryAll(unsigned wanted, const Trial &trial) {
   for (const auto &[seed, wrong] : failures)
     FAIL_CHECK("TESSERA_RANDOM_SEED=" << seed << ": " << wrong);
   WARN(tally.run << " graphs (" << tally.trained << " trained, " << tally.fused << " fused, " << tally.padded
-                 << " with padded tensors, " << tally.inUnits << " cut in units), " << tally.passedOver
-                 << " passed over");
+                 << " with padded tensors, " << tally.inUnits << " cut in units, " << tally.beside
+                 << " with collectives beside kernels), " << tally.passedOver << " passed over");
   CHECK(tally.run == wanted);
   CHECK(tally.passedOver <= wanted / 10 + 1);
   return tally;
