@@ -54,7 +54,7 @@ public:
   /// Places the function for which the cut is searched.
   llvm::Error searchCut() {
     findHomes();
-    if (llvm::Error e = placeForward())
+    if (llvm::Error e = hasGivenCut() ? takeGivenCut() : placeForward())
       return e;
     placeOwned();
     for (int s : parts_.order)
@@ -105,6 +105,42 @@ private:
         largest = parts_.bytesOf(operand);
       }
     return stage;
+  }
+
+  static std::optional<int64_t> givenStage(Operation *op) {
+    auto given = op->getAttrOfType<IntegerAttr>(dist::kStageAttr);
+    return given ? std::optional(given.getInt()) : std::nullopt;
+  }
+
+  bool hasGivenCut() const {
+    for (int s : parts_.order)
+      if (isForward(s) && givenStage(operatorOf(s)))
+        return true;
+    return false;
+  }
+
+  llvm::Error takeGivenCut() {
+    const int64_t count = costs_.stages();
+    std::vector<bool> used(size_t(count), false);
+    for (int s : parts_.order) {
+      if (!isForward(s))
+        continue;
+      const std::optional<int64_t> given = givenStage(operatorOf(s));
+      const std::string name = graph::nameOf(operatorOf(s));
+      if (!given)
+        return llvm::createStringError("operator '" + name +
+                                       "' has no stage, but other operators of the forward pass have one");
+      if (*given < 0 || *given >= count)
+        return llvm::createStringError("operator '%s' has the stage %lld of %lld", name.c_str(), (long long)*given,
+                                       (long long)count);
+      stages_[size_t(s)] = int(*given);
+      used[size_t(*given)] = true;
+    }
+    for (int64_t stage = 0; stage < count; ++stage)
+      if (!used[size_t(stage)])
+        return llvm::createStringError("no operator of the forward pass has the stage %lld of %lld", (long long)stage,
+                                       (long long)count);
+    return llvm::Error::success();
   }
 
   /// For what is not forward and no update the forward operator to which it belongs.

@@ -1,7 +1,8 @@
 //===- PlaceOperators.h - the stage of every operator ------------------------------------------------===//
 //
 // The search (strategies/pipeline/stages) cuts the forward pass of the training step, else of the first function, into
-// stages. Everything else follows from data flow and from what operators carry about their origin:
+// stages. Where operators of that forward pass have the attribute dist.stage already, all must have it, and it is kept.
+// Everything else follows from data flow and from what operators carry about their origin:
 //
 //   parameter   the first stage whose forward pass reads it
 //   state       the stage of the parameter, else of the operator that makes its new value

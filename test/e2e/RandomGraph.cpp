@@ -99,7 +99,8 @@ Value Writer::output(RandomGraph &graph) {
     graph.classes = shapeOf(out)[*options.loss.classDim];
   }
   std::mt19937 other = random_; // what follows does not depend on this choice
-  if (other() % 4 == 0 && rankOf(out) > 0 && everyInputHasRows())
+  graph.hasRows = rankOf(out) > 0 && everyInputHasRows();
+  if (other() % 4 == 0 && graph.hasRows)
     options.accumulate = 2 + int64_t(other() % 2);
   graph.training = options;
   return out;

@@ -30,6 +30,7 @@ struct RandomGraph {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::optional<compiler::TrainingOptions> training; // nullopt: the module has @infer only
   int64_t classes = 2;                               // of the loss' targets
+  bool hasRows = false;                              // it can be trained in micro-batches
 };
 
 /// Integer inputs of the graph take values below this.
