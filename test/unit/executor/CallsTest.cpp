@@ -1,17 +1,14 @@
 // Plans whose sections are called once per micro-batch compute what the same plans written out do, with collectives in
 // the repeated section, over threads and over TCP; and whoever watches a run sees every call.
-#include "runtime/comm/tcp/Socket.h"
-#include "runtime/comm/tcp/TcpWorld.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanChecker.h"
+#include "test/unit/executor/OnRanks.h"
 #include "test/unit/plan/LoopPlan.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
-#include <thread>
-#include <unistd.h>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -34,31 +31,26 @@ using Use = std::function<RtStatus(Executor &)>;
 /// Runs two steps on one rank and gives out and m, both [2, 2].
 RtStatus steps(const plan::Plan &plan, World &world, const std::string &backend, const LoadOptions &options,
                std::vector<float> &result, const Use &before = nullptr) {
-  auto made = createBackend(backend);
-  if (!made)
-    return made.status();
-  auto executor = Executor::create(plan, **made, world, options);
-  if (!executor)
-    return executor.status();
-  TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(nullptr, false));
-  if (before)
-    TESSERA_RETURN_IF_ERROR(before(**executor));
-  const int64_t count = plan.buffers(P::X).shape(0) * 2;
-  result.clear();
-  for (int step = 0; step < 2; ++step) {
-    std::vector<float> x(size_t(count), 0);
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] = float((int(i) * 5 + int(plan.rank()) * 3 + step) % 7 - 3);
-    TESSERA_RETURN_IF_ERROR((*executor)->feed(0, x.data()));
-    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
-    for (int binding : {3, 2}) {
-      std::vector<char> host;
-      TESSERA_RETURN_IF_ERROR((*executor)->fetch(binding, host));
-      const auto *values = reinterpret_cast<const float *>(host.data());
-      result.insert(result.end(), values, values + 4);
+  return withExecutor(plan, world, backend, options, [&](Executor &executor) {
+    if (before)
+      TESSERA_RETURN_IF_ERROR(before(executor));
+    const int64_t count = plan.buffers(P::X).shape(0) * 2;
+    result.clear();
+    for (int step = 0; step < 2; ++step) {
+      std::vector<float> x(size_t(count), 0);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = float((int(i) * 5 + int(plan.rank()) * 3 + step) % 7 - 3);
+      TESSERA_RETURN_IF_ERROR(executor.feed(0, x.data()));
+      TESSERA_RETURN_IF_ERROR(executor.run(0));
+      for (int binding : {3, 2}) {
+        std::vector<char> host;
+        TESSERA_RETURN_IF_ERROR(executor.fetch(binding, host));
+        const auto *values = reinterpret_cast<const float *>(host.data());
+        result.insert(result.end(), values, values + 4);
+      }
     }
-  }
-  return {};
+    return RtStatus();
+  });
 }
 
 /// What all ranks get, one after the other.
@@ -96,26 +88,10 @@ TEST_CASE("a loop that accumulates in place equals the plan that is written out"
 TEST_CASE("a loop runs over TCP") {
   const std::vector<plan::Plan> plans = plansOf(2, 3, true);
   const std::vector<float> expected = onThreads(plansOf(2, 3, false), "reference");
-  uint16_t port = uint16_t(12000 + getpid() % 180 * 32); // no other test takes it
-  while (!listenOn("127.0.0.1", port))
-    ++port;
   std::vector<float> results[2];
-  RtStatus statuses[2];
-  std::vector<std::thread> threads;
-  for (int rank : {0, 1})
-    threads.emplace_back([&, rank] {
-      TcpOptions options;
-      options.rank = rank;
-      options.ranks = 2;
-      options.address = "127.0.0.1";
-      options.port = port;
-      options.plan = "0";
-      options.rendezvousTimeout = 20;
-      Result<std::unique_ptr<World>> world = createTcpWorld(options);
-      statuses[rank] = world ? steps(plans[size_t(rank)], **world, "reference", {}, results[rank]) : world.status();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  const std::vector<RtStatus> statuses = onTcp(2, 20, [&](World &world) {
+    return steps(plans[size_t(world.rank())], world, "reference", {}, results[world.rank()]);
+  });
   CHECK(statuses[0].message() == "");
   CHECK(statuses[1].message() == "");
   results[0].insert(results[0].end(), results[1].begin(), results[1].end());

@@ -1,10 +1,8 @@
 // Collectives beside kernels: they do run beside them, results are those of one step after the other, over threads and
 // over TCP, and a failure on either side ends the run with its own message.
-#include "runtime/comm/tcp/Socket.h"
-#include "runtime/comm/tcp/TcpWorld.h"
-#include "runtime/executor/Executor.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanChecker.h"
+#include "test/unit/executor/OnRanks.h"
 #include "test/unit/plan/LanePlan.h"
 
 #include <algorithm>
@@ -14,7 +12,6 @@
 #include <future>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -91,30 +88,25 @@ using Use = std::function<void(Executor &)>;
 /// Runs some steps on one rank and gives their outputs.
 RtStatus steps(const plan::Plan &plan, World &world, const std::string &backend, const LoadOptions &options,
                std::vector<float> &result, const Use &before = nullptr, const Use &after = nullptr) {
-  auto made = createBackend(backend);
-  if (!made)
-    return made.status();
-  auto executor = Executor::create(plan, **made, world, options);
-  if (!executor)
-    return executor.status();
-  TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(nullptr, false));
-  if (before)
-    before(**executor);
-  result.clear();
-  for (int step = 0; step < 5; ++step) {
-    std::vector<float> x(64 * 4);
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] = float((int(i) * 37 + int(plan.rank()) * 11 + step) % 23 - 11) / 7;
-    TESSERA_RETURN_IF_ERROR((*executor)->feed(0, x.data()));
-    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
-    std::vector<char> host;
-    TESSERA_RETURN_IF_ERROR((*executor)->fetch(2, host));
-    const auto *values = reinterpret_cast<const float *>(host.data());
-    result.insert(result.end(), values, values + x.size());
-  }
-  if (after)
-    after(**executor);
-  return {};
+  return withExecutor(plan, world, backend, options, [&](Executor &executor) {
+    if (before)
+      before(executor);
+    result.clear();
+    for (int step = 0; step < 5; ++step) {
+      std::vector<float> x(64 * 4);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = float((int(i) * 37 + int(plan.rank()) * 11 + step) % 23 - 11) / 7;
+      TESSERA_RETURN_IF_ERROR(executor.feed(0, x.data()));
+      TESSERA_RETURN_IF_ERROR(executor.run(0));
+      std::vector<char> host;
+      TESSERA_RETURN_IF_ERROR(executor.fetch(2, host));
+      const auto *values = reinterpret_cast<const float *>(host.data());
+      result.insert(result.end(), values, values + x.size());
+    }
+    if (after)
+      after(executor);
+    return RtStatus();
+  });
 }
 
 /// What all ranks get, one after the other.
@@ -157,26 +149,10 @@ TEST_CASE("collectives beside kernels give the bits of one step after the other"
 TEST_CASE("collectives beside kernels run over TCP") {
   const std::vector<plan::Plan> plans = plansOf(2, true);
   const std::vector<float> expected = onThreads(plansOf(2, false), "reference");
-  uint16_t port = uint16_t(12000 + getpid() % 180 * 32); // no other test takes it
-  while (!listenOn("127.0.0.1", port))
-    ++port;
   std::vector<float> results[2];
-  RtStatus statuses[2];
-  std::vector<std::thread> threads;
-  for (int rank : {0, 1})
-    threads.emplace_back([&, rank] {
-      TcpOptions options;
-      options.rank = rank;
-      options.ranks = 2;
-      options.address = "127.0.0.1";
-      options.port = port;
-      options.plan = "0";
-      options.rendezvousTimeout = 60;
-      Result<std::unique_ptr<World>> world = createTcpWorld(options);
-      statuses[rank] = world ? steps(plans[size_t(rank)], **world, "reference", {}, results[rank]) : world.status();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  const std::vector<RtStatus> statuses = onTcp(2, 60, [&](World &world) {
+    return steps(plans[size_t(world.rank())], world, "reference", {}, results[world.rank()]);
+  });
   CHECK(statuses[0].message() == "");
   CHECK(statuses[1].message() == "");
   results[0].insert(results[0].end(), results[1].begin(), results[1].end());

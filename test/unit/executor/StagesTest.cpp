@@ -1,9 +1,8 @@
 // Two stages that run micro-batches one after another compute what the same program does on one rank, whatever the
 // order of calls, over threads and over TCP; and whoever watches a run sees its sends and receives.
-#include "runtime/comm/tcp/Socket.h"
-#include "runtime/comm/tcp/TcpWorld.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/launch/Launcher.h"
+#include "test/unit/executor/OnRanks.h"
 #include "test/unit/plan/StagePlan.h"
 
 #include <catch2/catch.hpp>
@@ -11,8 +10,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
-#include <unistd.h>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -36,32 +33,27 @@ std::vector<float> rowsOf(const plan::Plan &plan, const plan::Binding &binding, 
 
 RtStatus steps(const plan::Plan &plan, World &world, const std::string &backend, const LoadOptions &options,
                Values &values, const Use &use = nullptr) {
-  auto made = createBackend(backend);
-  if (!made)
-    return made.status();
-  auto executor = Executor::create(plan, **made, world, options);
-  if (!executor)
-    return executor.status();
-  TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(nullptr, false));
-  if (use)
-    TESSERA_RETURN_IF_ERROR(use(**executor));
-  for (int step = 0; step < kSteps; ++step) {
-    for (int b = 0; b < plan.bindings_size(); ++b)
-      if (plan.bindings(b).role() == plan::INPUT || plan.bindings(b).role() == plan::TARGET)
-        TESSERA_RETURN_IF_ERROR((*executor)->feed(b, rowsOf(plan, plan.bindings(b), step).data()));
-    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
-    for (int b = 0; b < plan.bindings_size(); ++b)
-      if (plan.bindings(b).role() == plan::STATE || plan.bindings(b).role() == plan::LOSS) {
-        std::vector<char> host;
-        TESSERA_RETURN_IF_ERROR((*executor)->fetch(b, host));
-        const bool wide = (*executor)->heldType(b) == plan::F64;
-        std::vector<float> &to = values[plan.bindings(b).name()];
-        for (size_t i = 0; i < host.size() / (wide ? 8 : 4); ++i)
-          to.push_back(wide ? float(reinterpret_cast<const double *>(host.data())[i])
-                            : reinterpret_cast<const float *>(host.data())[i]);
-      }
-  }
-  return {};
+  return withExecutor(plan, world, backend, options, [&](Executor &executor) {
+    if (use)
+      TESSERA_RETURN_IF_ERROR(use(executor));
+    for (int step = 0; step < kSteps; ++step) {
+      for (int b = 0; b < plan.bindings_size(); ++b)
+        if (plan.bindings(b).role() == plan::INPUT || plan.bindings(b).role() == plan::TARGET)
+          TESSERA_RETURN_IF_ERROR(executor.feed(b, rowsOf(plan, plan.bindings(b), step).data()));
+      TESSERA_RETURN_IF_ERROR(executor.run(0));
+      for (int b = 0; b < plan.bindings_size(); ++b)
+        if (plan.bindings(b).role() == plan::STATE || plan.bindings(b).role() == plan::LOSS) {
+          std::vector<char> host;
+          TESSERA_RETURN_IF_ERROR(executor.fetch(b, host));
+          const bool wide = executor.heldType(b) == plan::F64;
+          std::vector<float> &to = values[plan.bindings(b).name()];
+          for (size_t i = 0; i < host.size() / (wide ? 8 : 4); ++i)
+            to.push_back(wide ? float(reinterpret_cast<const double *>(host.data())[i])
+                              : reinterpret_cast<const float *>(host.data())[i]);
+        }
+    }
+    return RtStatus();
+  });
 }
 
 /// What all ranks have; ranks that have the same tensor must agree.
@@ -106,26 +98,11 @@ TEST_CASE("a pipeline runs over TCP") {
   const StagePlan made{2, 4, true};
   const std::vector<plan::Plan> plans = made.plans();
   const Values expected = onThreads({made.sequential()}, "reference");
-  uint16_t port = uint16_t(18000 + getpid() % 180 * 32);
-  while (!listenOn("127.0.0.1", port))
-    ++port;
   std::vector<Values> results(plans.size());
-  std::vector<RtStatus> statuses(plans.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < plans.size(); ++rank)
-    threads.emplace_back([&, rank] {
-      TcpOptions options;
-      options.rank = int(rank);
-      options.ranks = int(plans.size());
-      options.address = "127.0.0.1";
-      options.port = port;
-      options.plan = "0";
-      options.rendezvousTimeout = 20;
-      Result<std::unique_ptr<World>> world = createTcpWorld(options);
-      statuses[rank] = world ? steps(plans[rank], **world, "reference", {}, results[rank]) : world.status();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  const std::vector<RtStatus> statuses = onTcp(int(plans.size()), 20, [&](World &world) {
+    const auto rank = size_t(world.rank());
+    return steps(plans[rank], world, "reference", {}, results[rank]);
+  });
   for (size_t rank = 0; rank < plans.size(); ++rank) {
     CHECK(statuses[rank].message() == "");
     for (const auto &[name, value] : results[rank])
