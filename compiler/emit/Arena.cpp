@@ -7,8 +7,6 @@
 
 namespace tessera::compiler {
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 namespace {
 
 /// What is placed as a whole: a row of blocks, or one block.

@@ -15,13 +15,15 @@
 #ifndef TESSERA_COMPILER_EMIT_ARENA_H
 #define TESSERA_COMPILER_EMIT_ARENA_H
 
+#include "runtime/plan/Alignment.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace tessera::compiler {
 
-inline constexpr uint64_t kAlignment = 64;
+using rt::aligned, rt::kAlignment;
 
 struct Block {
   uint64_t bytes = 0;

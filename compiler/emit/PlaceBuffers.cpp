@@ -87,14 +87,12 @@ private:
   int frameOf(const LayoutProgram &program, size_t first, size_t last, uint64_t bytes) {
     for (LayoutFrame &frame : layout_.frames)
       if (frame.program == program.name && frame.first == first && frame.last == last) {
-        frame.bytes += sizeUp(bytes);
+        frame.bytes += aligned(bytes);
         return int(&frame - layout_.frames.data());
       }
-    layout_.frames.push_back({program.name, first, last, 0, sizeUp(bytes), slotsBetween(program, first, last)});
+    layout_.frames.push_back({program.name, first, last, 0, aligned(bytes), slotsBetween(program, first, last)});
     return int(layout_.frames.size()) - 1;
   }
-
-  static uint64_t sizeUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
   /// The most micro-batches for which the first section has run and the last one has not ended.
   static uint32_t slotsBetween(const LayoutProgram &program, size_t first, size_t last) {
@@ -300,7 +298,7 @@ private:
     for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.persistent && buffer.alias < 0) {
         buffer.offset = end;
-        end += sizeUp(buffer.bytes());
+        end += aligned(buffer.bytes());
       }
     const size_t values = blocks_.size();
     // Nothing else lies in a frame, since a plan's frames are there for all its programs.
@@ -313,7 +311,7 @@ private:
     for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.frame >= 0) {
         buffer.offset = filled[size_t(buffer.frame)];
-        filled[size_t(buffer.frame)] += sizeUp(buffer.bytes());
+        filled[size_t(buffer.frame)] += aligned(buffer.bytes());
       }
     for (size_t b = 0; b < layout_.buffers.size(); ++b)
       if (slot_[b] >= 0)
@@ -321,8 +319,8 @@ private:
     for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.alias >= 0)
         buffer.offset = layout_.buffers[buffer.alias].offset;
-    layout_.arenaBytes = end + sizeUp(layout.bytes);
-    layout_.report.activationBytes = sizeUp(layout.bytes);
+    layout_.arenaBytes = end + aligned(layout.bytes);
+    layout_.report.activationBytes = aligned(layout.bytes);
   }
 
   void report() {

@@ -1,12 +1,11 @@
 // checkFrames: frames lie in the arena, apart from each other, and buffers lie in their first places.
+#include "runtime/plan/Alignment.h"
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
 
 namespace tessera::rt {
 namespace {
-
-constexpr uint64_t kAlignment = 64;
 
 std::string frameText(const PlacedFrame &frame) {
   return "the frame of " + std::to_string(frame.slots) + " x " + std::to_string(frame.bytes) + " bytes at offset " +

@@ -3,6 +3,7 @@
 // Each of them is a good collective by itself (checkStep), and checkDefinedness has them run one after the other. What
 // remains is that running them at once, at the first one's turn, does the same: nothing stands between them, no result
 // lies where another one's operand is, and operands and results are each one range of bytes.
+#include "runtime/plan/Alignment.h"
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
@@ -10,10 +11,6 @@
 
 namespace tessera::rt {
 namespace {
-
-constexpr uint64_t kAlignment = 64;
-
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// `step` is the one that follows the member `before` of the message that `first` begins, which runs on `resource`.
 Status checkMember(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Collective &first,

@@ -1,4 +1,5 @@
 // checkPlan: the header, the groups, the buffers; the other parts are in files of their own.
+#include "runtime/plan/Alignment.h"
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanChecker.h"
@@ -13,7 +14,6 @@ namespace tessera::rt {
 namespace {
 
 constexpr uint64_t kMaxArena = uint64_t(1) << 46; // twice that, when run in float64, is a process's address space
-constexpr uint64_t kAlignment = 64;
 constexpr int kMaxDimensions = 16;
 
 Status checkHeader(const plan::Plan &plan) {
