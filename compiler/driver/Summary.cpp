@@ -33,7 +33,6 @@ static std::string pipelineText(const compiler::PipelineReport &pipeline, const 
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
-  auto ms = [](strategies::Cost ns) { return formatv("{0:F3} ms", double(ns) / 1e6).str(); };
   int64_t ranks = result.mesh.numRanks();
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
                  result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
@@ -42,11 +41,12 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     out += formatv("reproducible every sum in at most {0} leaves, added as one tree\n", options.leaves);
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
-                   m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " + ms(m.communication)
+                   m.error.empty() ? "predicted " + milliseconds(m.predicted) + ", of it communication " +
+                                         milliseconds(m.communication)
                                    : rt::printable(m.error));
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
-                   f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
+                   f.operators.size(), milliseconds(f.total()), milliseconds(f.compute), milliseconds(f.communication));
     out += formatv("             {0} collectives, {1}{2} sent per rank\n", f.numCollectives,
                    f.numMessages < f.numCollectives ? formatv("{0} messages, ", f.numMessages).str() : "",
                    bytesText(double(f.bytesSent)));
