@@ -271,7 +271,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
     return e;
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
-      limited.memoryLimit = strategies::memoryOf(limited) * run.pipeline->mesh.axisSize(0);
+      limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
     if (llvm::Error e = attempt(run, candidates.module(), limited, model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
