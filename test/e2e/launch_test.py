@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from cases import case, main
-from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, free_port, processes_of_ranks, rank_environment, ranks_of, runs
+from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, free_port, kill_all, processes_of_ranks, rank_environment, ranks_of, runs
 from tensors import manifest_of
 
 
@@ -158,8 +158,7 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
             seconds = time.monotonic() - begin
             # Open MPI's own daemons, on both sides of the cut, may wait for each other for ever.
             for name in hosts.names:
-                for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
-                    os.kill(int(pid), KILL)
+                kill_all(subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split())
             text = c.finish(process, code=None)
             expect(process.returncode != 0 and
                    re.search(r"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for 2 s: "
@@ -481,8 +480,7 @@ def an_elastic_run_goes_on_without_a_machine(c):
             c.wait_for(lambda: len(written()) > before + 20, "steps on three ranks")
             victims = ranks_of(a.pid).values()
             a.kill()
-            for victim in victims:
-                os.kill(victim, KILL)
+            kill_all(victims)
             a.communicate()
             text = c.finish(b)
             expect(re.search(r"starting again on 3 ranks \(data=3,model=1, .*\) without rank 3 \(1 of 3\)", text) and
@@ -555,8 +553,7 @@ def torchrun_starts_an_elastic_run_again_on_fewer_ranks(c):
     holds = subprocess.run(["ss", "-Htlnp", f"sport = :{port}"], capture_output=True, text=True).stdout
     host = next((a for a in agents if f"pid={a.pid}," in holds), agents[0])
     other = agents[1 - agents.index(host)]
-    for victim in processes_of_ranks(other.pid).values():
-        os.kill(victim, KILL)
+    kill_all(processes_of_ranks(other.pid).values())
     other.kill()
     other.communicate()
     text = c.finish(host, timeout=300)

@@ -25,6 +25,15 @@ def runs(pid):
         return False
 
 
+def kill_all(pids):
+    """Kills processes of which some end at that moment by themselves, since others have ended."""
+    for pid in pids:
+        try:
+            os.kill(int(pid), KILL)
+        except ProcessLookupError:
+            pass
+
+
 def ranks_of(supervisor):
     """Process ids by rank of those of a supervisor's children that run."""
     found = {}
