@@ -52,13 +52,21 @@ void Decoder::reset() {
   lastFreed_.assign(graph_.pools.size(), -1);
   queue_.clear();
   loose_.clear();
+  ready_.assign(graph_.resources.size(), {});
   makespan_ = 0;
   done_ = 0;
   for (size_t t = 0; t < n; ++t) {
     open_[t] = int(graph_.tasks[t].needs.size());
-    if (open_[t] == 0 && graph_.tasks[t].resources.empty())
-      loose_.push_back(int(t));
+    if (open_[t] == 0)
+      becomesReady(int(t));
   }
+}
+
+void Decoder::becomesReady(int task) {
+  if (graph_.tasks[task].resources.empty())
+    loose_.push_back(task);
+  for (int r : graph_.tasks[task].resources)
+    ready_[r].push_back(task);
 }
 
 /// Memory that the task frees at its end counts only for buffers that it makes there.
@@ -142,8 +150,8 @@ void Decoder::end(int task, int64_t time) {
     if (readyAt_[next.task] > time) {
       queue_.push_back({readyAt_[next.task], -1 - next.task});
       std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
-    } else if (graph_.tasks[next.task].resources.empty()) {
-      loose_.push_back(next.task);
+    } else {
+      becomesReady(next.task);
     }
   }
 }
@@ -179,8 +187,8 @@ template <typename Pick> bool Decoder::events(Pick pick) {
       queue_.pop_back();
       if (task >= 0)
         end(task, time);
-      else if (graph_.tasks[-1 - task].resources.empty())
-        loose_.push_back(-1 - task);
+      else
+        becomesReady(-1 - task);
     }
   }
 }
@@ -212,12 +220,15 @@ bool Decoder::run(const Orders &orders) {
 }
 
 bool Decoder::greedy(const std::vector<int64_t> &priorities) {
-  return events([&](int r, int64_t time) {
+  return events([&](int r, int64_t) {
+    std::erase_if(ready_[r], [&](int task) { return started_[task] != 0; });
     int best = -1;
-    for (int task : all_[r])
-      if (!started_[task] && open_[task] == 0 && readyAt_[task] <= time &&
-          (best < 0 || priorities[task] > priorities[best]) && isFree(task) && fits(task))
+    for (int task : ready_[r]) {
+      const bool better =
+          best < 0 || priorities[task] > priorities[best] || (priorities[task] == priorities[best] && task < best);
+      if (better && isFree(task) && fits(task))
         best = task;
+    }
     return best;
   });
 }

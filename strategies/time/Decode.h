@@ -48,6 +48,7 @@ private:
   };
 
   void reset();
+  void becomesReady(int task);
   bool fits(int task) const;
   bool isFree(int task) const;
   void begin(int task, int64_t time);
@@ -70,6 +71,7 @@ private:
   std::vector<char> busy_, started_;
   std::vector<std::pair<int64_t, int>> queue_; // ends (task) and readiness (-1 - task), a heap
   std::vector<int> loose_;                     // tasks without resources that are ready
+  Orders ready_;                               // per resource: tasks that are ready, and some that have started
   std::vector<int> chain_;
 };
 

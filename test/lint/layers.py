@@ -25,6 +25,8 @@ LAYERS = [
     Layer("strategies/space", ["dialects/dist", "dialects/graph"],
           "what can be chosen: strategies of an operator, an assignment of a function, the search problem as numbers",
           "StrategyGraph.h, FunctionAssignment.h"),
+    Layer("strategies/overlap", ["dialects/dist", "dialects/graph", "strategies/time"],
+          "which collectives run beside kernels: a rank's program as a task graph, and its best schedule", "Overlap.h"),
     Layer("strategies/cost", ["dialects/dist", "dialects/graph", "strategies/space", "runtime/support"],
           "what it costs: the machine given and measured, the formulas", "CostModel.h, Topology.h"),
     Layer(SEARCH, ["strategies/space/StrategyGraph.h"], "how it is chosen: the searchers; sees numbers only", "Search.h, Evaluate.h"),
