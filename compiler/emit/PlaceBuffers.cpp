@@ -6,6 +6,9 @@
 //
 // Operands of one message lie side by side, and so do its results: all in the places of the operands, or all elsewhere.
 //
+// A collective beside kernels may be under way until one of them waits for it. So long its operand and result keep
+// their places.
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Arena.h"
 #include "compiler/emit/PlanLayout.h"
@@ -47,6 +50,7 @@ public:
     }
     findFrames();
     findMessages();
+    findLandings();
     findLifetimes();
     for (size_t p = 0; p < layout_.programs.size(); ++p)
       assign(p);
@@ -148,6 +152,50 @@ private:
     messageOf_[step.outputs.front()] = message;
   }
 
+  /// For each collective beside kernels the first step that waits for it or for one behind it, or the last of the
+  /// section, by whose end all have ended. They run one after the other, so who waits for one waits for those before.
+  void findLandings() {
+    landings_.resize(layout_.programs.size());
+    for (size_t p = 0; p < layout_.programs.size(); ++p) {
+      const LayoutProgram &program = layout_.programs[p];
+      if (llvm::none_of(program.steps, [](const LayoutStep &step) { return step.beside; }))
+        continue;
+      landings_[p].assign(program.steps.size(), 0);
+      std::map<int, size_t> users; // by root buffer: the first kernel behind, of its section, that reads or writes it
+      size_t landing = 0;
+      for (size_t s = program.steps.size(), section = SIZE_MAX; s-- > 0;) {
+        const LayoutStep &step = program.steps[s];
+        if (program.sectionOf(s) != section) {
+          section = program.sectionOf(s);
+          landing = s;
+          users.clear();
+        }
+        if (step.beside) {
+          for (int b : step.outputs)
+            if (auto user = users.find(layout_.root(b)); user != users.end())
+              landing = std::min(landing, user->second);
+          landings_[p][s] = landing;
+          continue;
+        }
+        for (const auto *list : {&step.inputs, &step.outputs})
+          for (int b : *list)
+            users[layout_.root(b)] = s;
+      }
+    }
+  }
+
+  /// From now on, the places of a step's operands and results are taken until it has surely ended.
+  void holdBeside(size_t p, size_t s) {
+    const LayoutStep &step = layout_.programs[p].steps[s];
+    if (!step.beside)
+      return;
+    for (const auto *list : {&step.inputs, &step.outputs})
+      for (int b : *list)
+        if (const int root = layout_.root(b); transient(root))
+          blocks_[size_t(slot_[root])].last =
+              std::max(blocks_[size_t(slot_[root])].last, spans_[p].step(landings_[p][s]));
+  }
+
   void findLifetimes() {
     first_.assign(layout_.buffers.size(), -1);
     last_.assign(layout_.buffers.size(), -1);
@@ -212,8 +260,11 @@ private:
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const LayoutStep &step = program.steps[s];
       if (step.joined > 0) {
-        assignMessage(program, s, spans_[p].step(s + size_t(step.joined)));
-        s += size_t(step.joined);
+        const size_t last = s + size_t(step.joined);
+        assignMessage(program, s, spans_[p].step(last));
+        for (; s < last; ++s)
+          holdBeside(p, s);
+        holdBeside(p, last);
         continue;
       }
       for (size_t o = 0; o < step.outputs.size(); ++o) {
@@ -226,6 +277,7 @@ private:
         else
           open(root);
       }
+      holdBeside(p, s);
     }
   }
 
@@ -354,10 +406,11 @@ private:
 
   PlanLayout &layout_;
   std::vector<Span> spans_;
-  std::vector<int64_t> first_, last_; // by root buffer
-  std::vector<int> slot_;             // by root buffer
-  std::vector<Block> blocks_;         // by slot
-  std::vector<int64_t> takenAt_;      // by slot: when a result last took the place
+  std::vector<int64_t> first_, last_;         // by root buffer
+  std::vector<int> slot_;                     // by root buffer
+  std::vector<Block> blocks_;                 // by slot
+  std::vector<int64_t> takenAt_;              // by slot: when a result last took the place
+  std::vector<std::vector<size_t>> landings_; // by program, step: see findLandings; empty: nothing runs beside kernels
   std::vector<Message> messages_;
   std::vector<int> messageOf_;            // by root buffer: the message that reads or makes it; -1: none
   std::vector<int> slotMessage_;          // by slot: the message that it is a part of; -1: none

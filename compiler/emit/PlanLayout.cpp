@@ -326,6 +326,8 @@ private:
     step.op = op;
     if (auto message = op->getAttrOfType<IntegerAttr>(graph::kMessageAttr))
       step.message = int(message.getInt());
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && op->hasAttr(graph::kBesideAttr))
+      step.beside = dist::communicates(collective.getCollectiveKind());
     if (auto fused = dyn_cast<graph::FusedOp>(op))
       if (Expected<FusedLoop> loop = FusedLoop::get(fused); !loop)
         return loop.takeError();

@@ -7,6 +7,7 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/lanes/RunBeside.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -168,14 +169,32 @@ private:
       }
     }
     plan_.set_version(rt::neededVersion(plan_));
+    runBeside();
     return Error::success();
+  }
+
+  /// Which resource runs a step and for which steps it waits is the same on every rank, as places in the arena are.
+  void runBeside() {
+    auto isBeside = [](const LayoutStep &step) { return step.beside; };
+    if (llvm::none_of(layout_.programs, [&](const auto &program) { return llvm::any_of(program.steps, isBeside); }))
+      return;
+    rt::runBeside(plan_, [&](const plan::Program &program, int step) {
+      return llvm::find_if(layout_.programs, [&](const auto &of) { return of.name == program.name(); })
+          ->steps[size_t(step)]
+          .beside;
+    });
   }
 
   Error writeAgain() {
     for (auto [step, out] : ranksOwn_) {
+      const plan::Resource resource = out->resource();
+      google::protobuf::RepeatedField<uint32_t> waits;
+      waits.Swap(out->mutable_waits());
       out->Clear();
       if (Error e = writeStep(*step, out))
         return e;
+      out->set_resource(resource);
+      waits.Swap(out->mutable_waits());
     }
     return Error::success();
   }

@@ -455,17 +455,22 @@ std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> s
   return senders;
 }
 
-std::vector<std::vector<Operation *>> joinedCollectives(func::FuncOp func, const dist::Mesh &mesh,
-                                                        const MessageRule &rule) {
-  const FunctionFlow program(func);
-  const LoopedFlow looped(program.flow, formLoops(program.flow));
+std::vector<std::vector<Operation *>> operatorsOf(const FunctionFlow &program, const LoopedFlow &looped,
+                                                  llvm::ArrayRef<std::vector<int>> messages) {
   std::vector<std::vector<Operation *>> joined;
-  for (const std::vector<int> &message : chooseMessages(looped.flow, sendersOf(program, looped.stepOf, mesh), rule)) {
+  for (const std::vector<int> &message : messages) {
     std::vector<Operation *> &members = joined.emplace_back();
     for (int step : message)
       members.push_back(program.operators[looped.members[step].front()]);
   }
   return joined;
+}
+
+std::vector<std::vector<Operation *>> joinedCollectives(func::FuncOp func, const dist::Mesh &mesh,
+                                                        const MessageRule &rule) {
+  const FunctionFlow program(func);
+  const LoopedFlow looped(program.flow, formLoops(program.flow));
+  return operatorsOf(program, looped, chooseMessages(looped.flow, sendersOf(program, looped.stepOf, mesh), rule));
 }
 
 std::vector<std::vector<int>> markedMessages(const FunctionFlow &program) {

@@ -30,9 +30,20 @@
 
 namespace tessera::graph {
 
+struct LoopedFlow;
+
 /// The attribute of a dist.collective that is a member of a message: a number, equal for all members of one message of
 /// a function.
 inline constexpr llvm::StringLiteral kMessageAttr = "dist.message";
+/// The attribute of a dist.collective that runs beside kernels (plan.proto, Resource).
+inline constexpr llvm::StringLiteral kBesideAttr = "dist.beside";
+
+/// How the collectives of a local function are sent.
+struct SentCollectives {
+  std::vector<std::vector<mlir::Operation *>> messages; // those of two members and more
+  std::vector<mlir::Operation *> beside;                // run beside kernels
+  std::vector<std::vector<mlir::Operation *>> turns;    // which operators come first, second, ...; empty: see Order.h
+};
 
 /// A collective as a step of a program.
 struct Sender {
@@ -64,6 +75,9 @@ double messageCost(llvm::ArrayRef<const Sender *> members, const dist::Collectiv
 
 /// The collectives of a function. `stepOf`: the step of every operator; -1 for those that have none.
 std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> stepOf, const dist::Mesh &mesh);
+/// Messages of steps of `looped`, which is made of the program, as operators.
+std::vector<std::vector<mlir::Operation *>> operatorsOf(const FunctionFlow &program, const LoopedFlow &looped,
+                                                        llvm::ArrayRef<std::vector<int>> messages);
 /// The collectives of a local function that `rule`, which has no times, joins.
 std::vector<std::vector<mlir::Operation *>> joinedCollectives(mlir::func::FuncOp func, const dist::Mesh &mesh,
                                                               const MessageRule &rule);

@@ -3,7 +3,9 @@
 #include "compiler/emit/PlanWriter.h"
 #include "compiler/emit/Plans.h"
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Messages.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanFile.h"
@@ -231,6 +233,7 @@ TEST_CASE("programs share parameters by name and activations' memory") {
 }
 
 TEST_CASE("a rank's plan does not depend on those written before it") {
+  const bool beside = GENERATE(false, true);
   Module module(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
       func.func @infer(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x", dist.sharding = #dist.sharding<"[data, model]">, dist.global_shape = array<i64: 7, 6>})
@@ -244,12 +247,17 @@ TEST_CASE("a rank's plan does not depend on those written before it") {
         return %y : tensor<2x3xf32>
       }
     })");
+  if (beside)
+    module.op->walk([](dist::CollectiveOp op) { op->setAttr(graph::kBesideAttr, UnitAttr::get(op.getContext())); });
   auto layout = llvm::cantFail(compiler::buildPlanLayout(*module.op));
   const compiler::EmitOptions options{.model = "test"};
   compiler::PlanWriter writer(layout, options);
   std::set<std::string> different;
   for (int64_t rank : {2, 0, 3, 1, 2}) {
-    std::string bytes = rt::serialize(*llvm::cantFail(writer.write(rank)));
+    const plan::Plan &plan = *llvm::cantFail(writer.write(rank));
+    std::string bytes = rt::serialize(plan);
+    CHECK(plan.programs(0).steps(0).resource() == (beside ? plan::COMMUNICATION : plan::COMPUTE));
+    CHECK(plan.programs(0).steps(1).waits_size() == beside); // its operator differs from rank to rank
     compiler::PlanWriter fresh(layout, options);
     CHECK(bytes == rt::serialize(*llvm::cantFail(fresh.write(rank))));
     different.insert(bytes);
