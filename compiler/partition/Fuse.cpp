@@ -13,6 +13,7 @@
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/Order.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -73,8 +74,9 @@ private:
     OpBuilder builder(ops.front());
     auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(), TypeRange(ValueRange(outputs)), inputs);
     fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));
-    if (Attribute section = ops.front()->getAttr(graph::kSectionAttr))
-      fused->setAttr(graph::kSectionAttr, section);
+    for (StringRef name : {StringRef(graph::kSectionAttr), StringRef(graph::kTurnAttr)})
+      if (Attribute value = ops.front()->getAttr(name)) // one of all of them
+        fused->setAttr(name, value);
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping mapping;
     for (Value input : inputs)

@@ -9,7 +9,8 @@ namespace tessera::compiler {
 /// Moves every operator behind what it uses, otherwise keeping the order. The function has one block and no cycles.
 void sortByDependence(mlir::func::FuncOp func);
 
-/// Moves the operators into the order of graph::executionOrder, with the members of a message behind each other.
+/// Moves the operators into the order of their turns (graph::kTurnAttr), which are taken away, or else into that of
+/// graph::executionOrder. The members of a message stand behind each other.
 void sortForExecution(mlir::func::FuncOp func);
 
 } // namespace tessera::compiler

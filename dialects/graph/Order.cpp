@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <limits>
 #include <set>
 
 namespace tessera::graph {
@@ -137,6 +138,27 @@ std::vector<int> executionOrder(const DataFlow &flow) {
   return sorted(
       flow, [&](int s) { return liveness.growth(s) <= 0; },
       [&](int s, Reconsider again) { liveness.placed(s, again); });
+}
+
+std::vector<int> orderByTurns(const DataFlow &flow, std::vector<int64_t> turns) {
+  const std::vector<int> standing = dependenceOrder(flow);
+  const std::vector<llvm::SmallVector<int, 2>> readers = flow.readers();
+  constexpr int64_t last = std::numeric_limits<int64_t>::max();
+  for (int s : llvm::reverse(standing)) {
+    if (turns[size_t(s)] >= 0)
+      continue;
+    turns[size_t(s)] = last;
+    for (int value : flow.steps[size_t(s)].makes)
+      for (int reader : readers[size_t(value)])
+        if (size_t(reader) < flow.steps.size())
+          turns[size_t(s)] = std::min(turns[size_t(s)], turns[size_t(reader)]);
+  }
+  std::vector<int> byTurn = standing;
+  llvm::stable_sort(byTurn, [&](int a, int b) { return turns[size_t(a)] < turns[size_t(b)]; });
+  std::vector<int> order;
+  for (int place : dependenceOrder(reordered(flow, byTurn)))
+    order.push_back(byTurn[size_t(place)]);
+  return order;
 }
 
 DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order) {

@@ -18,11 +18,18 @@
 
 namespace tessera::graph {
 
+/// The attribute of an operator that says when it runs, in place of the order above: operators run by turn, and those
+/// of equal turns as they stand. Who has none runs with the first that reads what it makes.
+inline constexpr llvm::StringLiteral kTurnAttr = "graph.turn";
+
 /// The steps in the program's order, except that each comes after the steps that make what it reads. Steps of a cycle,
 /// and those that depend on one, are missing.
 std::vector<int> dependenceOrder(const DataFlow &flow);
 /// The same, but of the steps that could run next, one that frees at least as much memory as it allocates comes first.
 std::vector<int> executionOrder(const DataFlow &flow);
+/// The steps by section and turn, except that each comes after the steps that make what it reads. `turns`: by step; -1:
+/// it has none.
+std::vector<int> orderByTurns(const DataFlow &flow, std::vector<int64_t> turns);
 /// The steps of `flow` in another order.
 DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order);
 
