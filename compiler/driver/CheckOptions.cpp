@@ -104,6 +104,8 @@ static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef 
     return fail(chooses.str() + " does not know stages yet; leave 'stage' out, or compile with -o DIR");
   if (options.whatIf)
     return fail("--what-if does not know stages yet; leave 'stage' out");
+  if (options.assign.overlap == "on")
+    return fail("--overlap on does not know stages yet, whose collectives run in line; leave it out");
   return llvm::Error::success();
 }
 
@@ -125,6 +127,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
     return e;
   if (auto join = strategies::parseJoin(options.assign.fusion); !join)
     return join.takeError();
+  if (auto overlap = strategies::parseOverlap(options.assign.overlap); !overlap)
+    return overlap.takeError();
   if (!options.assign.memory.empty())
     if (auto bytes = strategies::parseBytes(options.assign.memory); !bytes)
       return bytes.takeError();

@@ -48,6 +48,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     if (llvm::Error e = assign.topology.fits(assign.mesh))
       return e;
     assign.memoryLimit = strategies::memoryOf(assign);
+    assign.join.overlap = strategies::Overlapping::Off;
     assign.mesh = dist::Mesh(assign.mesh.axes().drop_front());
   }
   assign.stop = options.stop;

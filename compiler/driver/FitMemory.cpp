@@ -83,7 +83,15 @@ static llvm::Error priceAgain(ModuleOp annotated, const strategies::CostModel &m
   return llvm::Error::success();
 }
 
-/// Phases 3 to 5 once. Messages are smaller if the program fits in `limit` only so.
+/// Says that what was asked for beside kernels runs in line.
+static void sayInLine(const Compilation &run, const strategies::JoinOptions &join,
+                      const compiler::MemoryReport &memory) {
+  if (join.overlap == strategies::Overlapping::On)
+    run.say("warning: --overlap on: the plan needs " + bytesText(double(memory.arenaBytes)) +
+            " with collectives beside kernels, more than the limit; they run in line");
+}
+
+/// Phases 3 to 5 once. Collectives run in line, and messages are smaller, if the program fits in `limit` only so.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
                            const strategies::CostModel &model, int64_t limit, FittedProgram &fitted) {
   fitted.local = module.clone();
@@ -92,7 +100,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   strategies::JoinOptions join = strategies::joinOf(assign);
   const strategies::JoinOptions asked = join;
   OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
-  if (join.most != 0)
+  if (!join.none())
     annotated = fitted.local->clone();
   for (int tries = 0;; ++tries) {
     if (llvm::Error e = reshard(run, *fitted.local))
@@ -106,10 +114,16 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
       return e;
     if (llvm::Error e = layOut(run, fitted))
       return e;
-    // The choice of messages knows an estimate of the memory. If the arena is too large, messages become smaller.
-    if (join.most == 0 || int64_t(fitted.memory.arenaBytes) <= limit)
+    // The choices of what runs beside kernels and of messages know an estimate of the memory. If the arena is too large,
+    // everything runs in line, and then messages become smaller.
+    if (join.none() || int64_t(fitted.memory.arenaBytes) <= limit)
       break;
-    join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
+    if (join.overlap != strategies::Overlapping::Off) {
+      sayInLine(run, join, fitted.memory);
+      join.overlap = strategies::Overlapping::Off;
+    } else {
+      join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
+    }
     fitted.local = annotated->clone();
   }
   run.finished("partition");
@@ -291,36 +305,43 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
-  FittedProgram fitted;
-  strategies::AssignReport &report = fitted.report;
-  report.mode = assign.mode;
-  report.mesh = assign.mesh.str();
-  report.topology = assign.topology.name;
-  report.memoryLimit = strategies::memoryOf(assign);
-  fitted.local = module.clone();
-  for (func::FuncOp func : fitted.local->getOps<func::FuncOp>()) {
-    const compiler::Varying varying(func, assign.mesh);
-    auto priced = strategies::priceLocalFunction(
-        func, model,
-        [&](Value v) {
-          compiler::AxisSet axes = varying.of(v);
-          return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
-        },
-        strategies::joinOf(assign));
-    if (!priced)
-      return priced.takeError();
-    report.functions.push_back(std::move(*priced));
+  const int64_t limit = strategies::memoryOf(assign);
+  strategies::JoinOptions join = strategies::joinOf(assign);
+  for (;; join.overlap = strategies::Overlapping::Off) {
+    FittedProgram fitted;
+    strategies::AssignReport &report = fitted.report;
+    report.mode = assign.mode;
+    report.mesh = assign.mesh.str();
+    report.topology = assign.topology.name;
+    report.memoryLimit = limit;
+    fitted.local = module.clone();
+    for (func::FuncOp func : fitted.local->getOps<func::FuncOp>()) {
+      const compiler::Varying varying(func, assign.mesh);
+      auto priced = strategies::priceLocalFunction(
+          func, model,
+          [&](Value v) {
+            compiler::AxisSet axes = varying.of(v);
+            return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
+          },
+          join);
+      if (!priced)
+        return priced.takeError();
+      report.functions.push_back(std::move(*priced));
+    }
+    if (llvm::Error e = finishLocal(run, *fitted.local, model, join))
+      return e;
+    if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
+      return e;
+    if (llvm::Error e = layOut(run, fitted))
+      return e;
+    if (int64_t(fitted.memory.arenaBytes) <= limit) {
+      run.finished("local");
+      return fitted;
+    }
+    if (join.overlap == strategies::Overlapping::Off)
+      return overLimit(run, fitted.memory, limit);
+    sayInLine(run, join, fitted.memory);
   }
-  if (llvm::Error e = finishLocal(run, *fitted.local, model, strategies::joinOf(assign)))
-    return e;
-  if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
-    return e;
-  run.finished("local");
-  if (llvm::Error e = layOut(run, fitted))
-    return e;
-  if (int64_t(fitted.memory.arenaBytes) > report.memoryLimit)
-    return overLimit(run, fitted.memory, report.memoryLimit);
-  return fitted;
 }
 
 llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign) {

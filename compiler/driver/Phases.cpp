@@ -188,11 +188,11 @@ static void addStart(const Compilation &run, PassManager &passes) {
     passes.addPass(compiler::createAddStartProgramPass());
 }
 
-/// What is sent as one message, by the costs with which the report is made.
+/// What is sent as one message or beside kernels, by the costs with which the report is made.
 static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join) {
-  if (join.most == 0)
+  if (join.none())
     return nullptr;
-  return [&](func::FuncOp func) { return strategies::joinedCollectives(func, model, join); };
+  return [&](func::FuncOp func) { return strategies::sentCollectives(func, model, join); };
 }
 
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,

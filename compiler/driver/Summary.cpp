@@ -50,6 +50,11 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     out += formatv("             {0} collectives, {1}{2} sent per rank\n", f.numCollectives,
                    f.numMessages < f.numCollectives ? formatv("{0} messages, ", f.numMessages).str() : "",
                    bytesText(double(f.bytesSent)));
+    if (f.beside)
+      out += formatv(
+          "             {0} message{1} beside kernels; the step is predicted {2}, of it exposed communication {3}\n",
+          f.beside->messages, f.beside->messages == 1 ? "" : "s", milliseconds(f.beside->predicted),
+          milliseconds(f.beside->exposed));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}{7}\n",

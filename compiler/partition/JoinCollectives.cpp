@@ -1,7 +1,7 @@
-//===- JoinCollectives.cpp - marks what is sent as one message ------------------------------------===//
+//===- JoinCollectives.cpp - marks what is sent as one message, and what runs beside kernels -------===//
 //
-// The pass marks only. So every pass behind it sees single collectives, and a program whose marks are ignored computes
-// the same.
+// The pass marks only. graph-fuse keeps the turns of operators, and graph-schedule moves them there. So every pass
+// behind it sees single collectives, and a program whose marks are ignored computes the same.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -10,6 +10,7 @@
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Messages.h"
+#include "dialects/graph/Order.h"
 #include "dialects/graph/PassBases.h"
 
 #include "mlir/IR/Builders.h"
@@ -30,20 +31,26 @@ struct JoinCollectivesPass : graph::FalliblePass<impl::JoinCollectivesPassBase<J
   llvm::Error run() override {
     Builder builder(&getContext());
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
-      auto messages = joined_ ? joined_(func) : filled(func);
-      if (!messages)
-        return messages.takeError();
-      for (auto [number, message] : llvm::enumerate(*messages))
-        for (Operation *member : message)
-          member->setAttr(graph::kMessageAttr, builder.getI64IntegerAttr(int64_t(number)));
+      auto sent = joined_ ? joined_(func) : filled(func);
+      if (!sent)
+        return sent.takeError();
+      auto number = [&](llvm::ArrayRef<std::vector<Operation *>> lists, llvm::StringRef attribute) {
+        for (auto [i, list] : llvm::enumerate(lists))
+          for (Operation *op : list)
+            op->setAttr(attribute, builder.getI64IntegerAttr(int64_t(i)));
+      };
+      number(sent->messages, graph::kMessageAttr);
+      number(sent->turns, graph::kTurnAttr);
+      for (Operation *collective : sent->beside)
+        collective->setAttr(graph::kBesideAttr, builder.getUnitAttr());
     }
     return llvm::Error::success();
   }
 
 private:
-  llvm::Expected<std::vector<std::vector<Operation *>>> filled(func::FuncOp func) {
+  llvm::Expected<graph::SentCollectives> filled(func::FuncOp func) {
     const graph::MessageRule rule{.most = most, .cost = {}, .times = {}};
-    return graph::joinedCollectives(func, dist::getMesh(getOperation()), rule);
+    return graph::SentCollectives{graph::joinedCollectives(func, dist::getMesh(getOperation()), rule), {}, {}};
   }
 
   JoinedCollectives joined_;

@@ -21,7 +21,7 @@
 #ifndef TESSERA_COMPILER_PARTITION_PASSES_H
 #define TESSERA_COMPILER_PARTITION_PASSES_H
 
-#include "dialects/dist/Reshard.h"
+#include "dialects/graph/Messages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -42,16 +42,15 @@ using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
 std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost);
 
-/// The collectives of a local function that are sent as one message, as graph::chooseMessages chooses them.
-using JoinedCollectives =
-    std::function<llvm::Expected<std::vector<std::vector<mlir::Operation *>>>(mlir::func::FuncOp)>;
+/// Which collectives of a local function are sent as one message, and which run beside kernels.
+using JoinedCollectives = std::function<llvm::Expected<graph::SentCollectives>(mlir::func::FuncOp)>;
 
 std::unique_ptr<mlir::Pass> createJoinCollectivesPass(JoinedCollectives joined);
 
 struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
-  JoinedCollectives join = nullptr; // empty: every collective is sent alone
+  JoinedCollectives join = nullptr; // empty: every collective is sent alone, in line
 };
 /// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);

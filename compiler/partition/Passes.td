@@ -69,12 +69,15 @@ def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
 }
 
 def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
-  let summary = "Chooses which collectives are sent as one message";
+  let summary = "Chooses which collectives are sent as one message, and which run beside kernels";
   let description = [{
     All-reduces of one group, reduction and element type that are sent as one message get the same number as attribute
     `dist.message`. graph-schedule puts them behind each other, and the emitted plan lays their operands side by side.
     dialects/graph/Messages.h says which are joined. tessera-compile chooses by its cost model; by itself the pass fills
     messages up to a size.
+
+    If tessera-compile lets collectives run beside kernels (strategies/overlap/Overlap.h), those get the attribute
+    `dist.beside`, and every operator gets its turn in the order of execution as `graph.turn`.
   }];
   let options = [Option<"most", "most", "int64_t", "1 << 26", "Bytes of a joined message at most">];
 }
@@ -88,10 +91,11 @@ def FusePass : PartitionPass<"graph-fuse"> {
 }
 
 def SchedulePass : PartitionPass<"graph-schedule"> {
-  let summary = "Orders a local program so that less memory is live";
+  let summary = "Orders a local program so that less memory is live, or as its turns say";
   let description = [{
     The order is the program's own, except that an operator that frees at least as much memory as it allocates runs as
-    soon as it can (dialects/graph/Order.h).
+    soon as it can (dialects/graph/Order.h). Where operators have turns (`graph.turn`), they run by turn, and the pass
+    takes the turns away.
   }];
 }
 

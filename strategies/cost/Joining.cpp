@@ -1,6 +1,16 @@
 #include "strategies/cost/Joining.h"
 
+#include "dialects/graph/Order.h"
+
 namespace tessera::strategies {
+
+/// By which part kernels of a device take longer beside a collective: 1.1 to 1.3 times as long is usual.
+static constexpr double kDeviceWork = 0.2;
+/// What a core has to do for a collective beside kernels: hand it to another thread and back, in seconds, and for each
+/// byte that it sends copies, protocol and sums, in passes through memory. Set by hand.
+static constexpr double kHandOver = 20e-6, kPassesPerByte = 8;
+/// A program of which less than this part can be hidden keeps its order, which needs the least memory.
+static constexpr double kWorthwhile = 0.02;
 
 llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
   if (text == "off")
@@ -16,24 +26,144 @@ llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
   return JoinOptions{.most = *bytes, .timed = false};
 }
 
-std::vector<std::vector<int>> chooseMessages(const CostModel &model, const graph::LoopedFlow &looped,
-                                             llvm::ArrayRef<Cost> costs, llvm::ArrayRef<graph::Sender> senders,
-                                             const JoinOptions &options, int64_t persistent) {
-  if (options.most == 0)
-    return {};
-  std::vector<int64_t> times(looped.members.size(), 0);
-  for (auto [s, members] : llvm::enumerate(looped.members))
-    for (int member : members)
-      times[s] += costs[member];
-  graph::MessageRule rule;
-  rule.most = options.most;
-  rule.cost = model.collectiveCost();
-  if (options.timed)
-    rule.times = times;
-  rule.inLine = model.topology().shared; // a rank's cores do both
-  if (options.memory > 0)
-    rule.room = std::max<int64_t>(0, options.memory - persistent);
-  return graph::chooseMessages(looped.flow, senders, rule);
+llvm::Expected<Overlapping> parseOverlap(llvm::StringRef text) {
+  for (auto [name, overlap] :
+       {std::pair("off", Overlapping::Off), std::pair("on", Overlapping::On), std::pair("auto", Overlapping::Auto)})
+    if (text == name)
+      return overlap;
+  return llvm::createStringError("--overlap %s: expected auto, on or off", text.str().c_str());
+}
+
+namespace {
+
+class Sending {
+public:
+  Sending(const CostModel &model, const ProgramToSend &program, const JoinOptions &options)
+      : model_(model), program_(program), options_(options), times_(program.looped.members.size(), 0),
+        senderAt_(program.looped.members.size(), nullptr) {
+    for (auto [s, members] : llvm::enumerate(program.looped.members))
+      for (int member : members)
+        times_[s] += program.costs[size_t(member)];
+    for (const graph::Sender &sender : program.senders)
+      if (dist::communicates(sender.collective.kind)) {
+        senderAt_[size_t(sender.step)] = &sender;
+        communicates_ = true;
+      }
+    if (options.memory > 0)
+      room_ = std::max<int64_t>(0, options.memory - program.persistent);
+  }
+
+  SentProgram run() {
+    const bool shared = model_.topology().shared; // a rank's cores do both
+    if (options_.overlap == Overlapping::Off || !communicates_)
+      return {messages(shared), std::nullopt};
+    const bool mayPay = llvm::any_of(senderAt_, [&](const graph::Sender *sender) {
+      return sender && workOf({sender}, double(graph::messageCost({sender}, model_.collectiveCost()))) < 1;
+    });
+    if (options_.overlap == Overlapping::Auto && !mayPay)
+      return {messages(shared), std::nullopt};
+    SentProgram beside{messages(/*inLine=*/false), std::nullopt};
+    const graph::MessageFlow flow(program_.looped.flow, beside.messages);
+    const OverlapRule rule = ruleOf(flow);
+    beside.beside = overlap(flow.flow, rule);
+    if (beside.beside && options_.overlap == Overlapping::On)
+      return beside;
+    SentProgram alone{shared ? messages(true) : beside.messages, std::nullopt};
+    if (!beside.beside)
+      return alone;
+    int64_t before = 0;
+    if (shared) {
+      const graph::MessageFlow line(program_.looped.flow, alone.messages);
+      before = inLine(line.flow, ruleOf(line));
+    } else {
+      before = inLine(flow.flow, rule);
+    }
+    return double(beside.beside->predicted) < (1 - kWorthwhile) * double(before) ? beside : alone;
+  }
+
+private:
+  std::vector<std::vector<int>> messages(bool inLine) const {
+    if (options_.most == 0)
+      return {};
+    graph::MessageRule rule;
+    rule.most = options_.most;
+    rule.cost = model_.collectiveCost();
+    if (options_.timed)
+      rule.times = times_;
+    rule.inLine = inLine;
+    rule.room = room_;
+    return graph::chooseMessages(program_.looped.flow, program_.senders, rule);
+  }
+
+  /// The part of a message's time by which it delays kernels that run beside it.
+  double workOf(llvm::ArrayRef<const graph::Sender *> members, double ns) const {
+    const Topology &topology = model_.topology();
+    if (!topology.shared)
+      return kDeviceWork;
+    double bytes = 0;
+    for (const graph::Sender *member : members)
+      bytes +=
+          dist::bytesSent(model_.mesh(), member->collective, int64_t(member->element.getIntOrFloatBitWidth() + 7) / 8);
+    const double share = topology.share(model_.mesh().numRanks());
+    const double work = (kHandOver + kPassesPerByte * bytes / topology.memoryBandwidth) / share;
+    return ns > 0 ? std::min(1.0, 1e9 * work / ns) : 1;
+  }
+
+  /// The number of a kind of link, as they first occur.
+  int linkOf(const graph::Sender &sender, std::vector<Link> &links) const {
+    const Link link = model_.topology().link(model_.mesh(), sender.collective.axes);
+    auto same = [&](const Link &other) { return other.latency == link.latency && other.bandwidth == link.bandwidth; };
+    const auto known = llvm::find_if(links, same);
+    const auto number = int(known - links.begin());
+    if (known == links.end())
+      links.push_back(link);
+    return number;
+  }
+
+  OverlapRule ruleOf(const graph::MessageFlow &flow) const {
+    OverlapRule rule;
+    rule.runs = program_.parts;
+    rule.room = room_ == graph::kAnySize ? -1 : room_;
+    std::vector<Link> links;
+    for (const std::vector<int> &members : flow.members) {
+      StepTime &time = rule.times.emplace_back();
+      std::vector<const graph::Sender *> senders;
+      for (int member : members) {
+        time.ns += times_[size_t(member)];
+        if (senderAt_[size_t(member)])
+          senders.push_back(senderAt_[size_t(member)]);
+      }
+      if (senders.empty())
+        continue;
+      const double ns = graph::messageCost(senders, model_.collectiveCost());
+      time.ns = int64_t(ns);
+      time.link = linkOf(*senders.front(), links);
+      time.work = workOf(senders, ns);
+    }
+    return rule;
+  }
+
+  const CostModel &model_;
+  const ProgramToSend &program_;
+  const JoinOptions &options_;
+  std::vector<int64_t> times_;                  // by step: of kernels
+  std::vector<const graph::Sender *> senderAt_; // by step
+  bool communicates_ = false;
+  int64_t room_ = graph::kAnySize;
+};
+
+} // namespace
+
+SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, const JoinOptions &options) {
+  return Sending(model, program, options).run();
+}
+
+BesideCost BesideCost::of(const Overlap &overlap) {
+  return {overlap.predicted, overlap.exposed, llvm::count(overlap.beside, true)};
+}
+
+int64_t peakBytes(const graph::DataFlow &sent, const SentProgram &how) {
+  return how.beside ? how.beside->peakBytes : graph::peak(sent, graph::executionOrder(sent)).bytes;
 }
 
 std::vector<Cost> shareMessage(const CostModel &model, llvm::ArrayRef<const graph::Sender *> members) {

@@ -32,24 +32,32 @@ llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &mode
   return cost;
 }
 
-std::vector<std::vector<int>> LocalCost::messages(const CostModel &model, const JoinOptions &options) const {
-  return chooseMessages(model, looped, kernels, senders, options, persistentBytes);
+SentProgram LocalCost::sent(const CostModel &model, const JoinOptions &options) const {
+  return sendProgram(model, {looped, kernels, senders, program.parts, persistentBytes}, options);
 }
 
-llvm::Expected<std::vector<std::vector<Operation *>>> joinedCollectives(func::FuncOp func, const CostModel &model,
-                                                                        const JoinOptions &options) {
-  std::vector<std::vector<Operation *>> joined;
-  if (options.most == 0)
-    return joined;
+llvm::Expected<graph::SentCollectives> sentCollectives(func::FuncOp func, const CostModel &model,
+                                                       const JoinOptions &options) {
+  graph::SentCollectives how;
+  if (options.none())
+    return how;
   llvm::Expected<LocalCost> cost = LocalCost::of(func, model);
   if (!cost)
     return cost.takeError();
-  for (const std::vector<int> &message : cost->messages(model, options)) {
-    std::vector<Operation *> &members = joined.emplace_back();
-    for (int step : message)
-      members.push_back(cost->program.operators[cost->looped.members[step].front()]);
+  const SentProgram sent = cost->sent(model, options);
+  how.messages = graph::operatorsOf(cost->program, cost->looped, sent.messages);
+  if (!sent.beside)
+    return how;
+  const graph::MessageFlow flow(cost->looped.flow, sent.messages);
+  for (int step : sent.beside->order) {
+    std::vector<Operation *> &turn = how.turns.emplace_back();
+    for (int loop : flow.members[size_t(step)])
+      for (int member : cost->looped.members[size_t(loop)])
+        turn.push_back(cost->program.operators[size_t(member)]);
+    if (sent.beside->beside[size_t(step)])
+      how.beside.insert(how.beside.end(), turn.begin(), turn.end());
   }
-  return joined;
+  return how;
 }
 
 } // namespace tessera::strategies

@@ -5,7 +5,7 @@
 //
 //   LocalCost cost = cantFail(LocalCost::of(func, model));
 //   cost.kernels[i]                    // of cost.program.operators[i]; 0 for collectives
-//   cost.messages({.most = kAnySize})  // by step of cost.looped.flow
+//   cost.sent(model, {.most = kAnySize}).messages      // by step of cost.looped.flow
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_LOCALCOST_H
@@ -26,15 +26,15 @@ public:
   std::vector<graph::Sender> senders;                  // collectives, by step of looped.flow
   int64_t persistentBytes = 0;                         // parameters and states
 
-  std::vector<std::vector<int>> messages(const CostModel &model, const JoinOptions &options) const;
+  SentProgram sent(const CostModel &model, const JoinOptions &options) const;
 
 private:
   explicit LocalCost(mlir::func::FuncOp func);
 };
 
-/// The collectives of a local function that are sent as one message.
-llvm::Expected<std::vector<std::vector<mlir::Operation *>>>
-joinedCollectives(mlir::func::FuncOp func, const CostModel &model, const JoinOptions &options);
+/// How the collectives of a local function are sent.
+llvm::Expected<graph::SentCollectives> sentCollectives(mlir::func::FuncOp func, const CostModel &model,
+                                                       const JoinOptions &options);
 
 } // namespace tessera::strategies
 

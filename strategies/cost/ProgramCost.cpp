@@ -227,8 +227,8 @@ private:
     std::vector<graph::Sender> senders;
     for (const auto &[step, move] : moves_)
       senders.push_back({looped_->stepOf[step], (*move.price.list)[move.price.index].collective, move.element});
-    messages_ = chooseMessages(model_, *looped_, costs_, senders, join_, cost_.persistentBytes);
-    for (const std::vector<int> &message : messages_) {
+    sent_ = sendProgram(model_, {*looped_, costs_, senders, program_.parts, cost_.persistentBytes}, join_);
+    for (const std::vector<int> &message : sent_.messages) {
       std::vector<const graph::Sender *> members;
       for (int step : message)
         members.push_back(&*llvm::find_if(senders, [&](const graph::Sender &s) { return s.step == step; }));
@@ -249,14 +249,15 @@ private:
   }
 
   void addMemory() {
-    graph::MessageFlow sent(looped_->flow, messages_);
-    const std::vector<int> order = graph::executionOrder(sent.flow);
+    graph::MessageFlow sent(looped_->flow, sent_.messages);
     graph::DataFlow &running = sent.flow;
     for (size_t i = 0; i < program_.operators.size(); ++i)
       if (program_.operators[i].op->hasTrait<OpTrait::ConstantLike>())
         for (int v : makes_[i])
           running.values[v].kept = true; // constants are in the plan file and in no arena
-    cost_.peakBytes = cost_.persistentBytes + graph::peak(running, order).bytes;
+    cost_.peakBytes = cost_.persistentBytes + peakBytes(running, sent_);
+    if (sent_.beside)
+      cost_.beside = BesideCost::of(*sent_.beside);
   }
 
   llvm::Error fail(const llvm::Twine &what) {
@@ -280,8 +281,8 @@ private:
   graph::DataFlow flow_;
   std::map<int, Move> moves_; // by step of flow_
   std::optional<graph::LoopedFlow> looped_;
-  std::vector<Cost> costs_;                // by step of flow_
-  std::vector<std::vector<int>> messages_; // by step of looped_->flow
+  std::vector<Cost> costs_; // by step of flow_
+  SentProgram sent_;
   ProgramCost cost_;
 };
 

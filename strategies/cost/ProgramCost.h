@@ -56,9 +56,10 @@ struct ProgramCost {
   std::vector<OperatorPrice> operators;
   std::vector<PricedCollective> outputs; // collectives for the function's results
   Cost compute = 0, communication = 0;
-  int64_t joined = 0;          // collectives that are sent with another one
-  int64_t persistentBytes = 0; // parameters and states on one rank
-  int64_t peakBytes = 0;       // these and the largest live set; an estimate, since the arena is packed later
+  int64_t joined = 0;               // collectives that are sent with another one
+  std::optional<BesideCost> beside; // nothing: all collectives run in line
+  int64_t persistentBytes = 0;      // parameters and states on one rank
+  int64_t peakBytes = 0;            // these and the largest live set; an estimate, since the arena is packed later
 };
 
 /// The memory that one of the operator's own collectives takes besides operands and results, while the operator runs.

@@ -58,7 +58,7 @@ struct AssignOptions {
   bool firstOnly = false;
   /// The report also says what else operators could have chosen (Explain.h).
   bool explain = false;
-  /// Which collectives are sent as one message. Its `memory` is ignored.
+  /// Which collectives are sent as one message, and whether they run beside kernels. Its `memory` is ignored.
   JoinOptions join;
 };
 

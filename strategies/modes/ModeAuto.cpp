@@ -137,8 +137,11 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (options.explain)
     report.alternatives = explainChoice(function, model, built, solution.choice);
   // What a user fixed stays, and a searcher that was asked for has the last word.
-  if (options.user.empty() && options.searcher.empty())
-    return takeDataIfCheaper(function, data, model, joinOf(options), limit, report);
+  if (options.user.empty() && options.searcher.empty()) {
+    JoinOptions join = joinOf(options);
+    join.overlap = Overlapping::Off; // the search compares what programs take in line
+    return takeDataIfCheaper(function, data, model, join, limit, report);
+  }
   return llvm::Error::success();
 }
 

@@ -32,6 +32,8 @@ llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &fro
       return e;
   if (llvm::Error e = parseJoin(from.fusion).moveInto(to.join))
     return e;
+  if (llvm::Error e = parseOverlap(from.overlap).moveInto(to.join.overlap))
+    return e;
   to.searchWork = from.searchBudget;
   to.searchSeconds = std::max(to.searchSeconds, kSecondsPerWork * from.searchBudget);
   to.searchGap = from.searchGap;
@@ -58,6 +60,7 @@ struct AssignStrategies : graph::FalliblePass<impl::AssignStrategiesPassBase<Ass
                                 .profile = profile,
                                 .memory = memory,
                                 .fusion = fusion,
+                                .overlap = overlap,
                                 .searchBudget = searchBudget,
                                 .searchGap = searchGap,
                                 .searchThreads = searchThreads,

@@ -3,7 +3,6 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphOrigin.h"
-#include "dialects/graph/Order.h"
 #include "strategies/cost/LocalCost.h"
 
 #include <map>
@@ -18,7 +17,7 @@ class LocalPricing {
 public:
   LocalPricing(func::FuncOp func, const CostModel &model, const LocalCost &cost, const JoinOptions &join,
                llvm::function_ref<std::string(Value)> differs)
-      : model_(model), cost_(cost), differs_(differs), messages_(cost.messages(model, join)) {
+      : model_(model), cost_(cost), differs_(differs), sent_(cost.sent(model, join)) {
     report_.name = func.getName().str();
   }
 
@@ -31,8 +30,10 @@ public:
         add(op, cost_.classes[i].get(), cost_.kernels[i], cost_.program.times(int(i)));
     report_.numMessages -= joined_;
     report_.persistentBytes = cost_.persistentBytes;
-    const graph::MessageFlow sent(cost_.looped.flow, messages_);
-    report_.peakBytes = report_.persistentBytes + graph::peak(sent.flow, graph::executionOrder(sent.flow)).bytes;
+    const graph::MessageFlow flow(cost_.looped.flow, sent_.messages);
+    report_.peakBytes = report_.persistentBytes + peakBytes(flow.flow, sent_);
+    if (sent_.beside)
+      report_.beside = BesideCost::of(*sent_.beside);
     return std::move(report_);
   }
 
@@ -44,7 +45,7 @@ private:
     std::map<int, const graph::Sender *> senders;
     for (const graph::Sender &sender : cost_.senders)
       senders[sender.step] = &sender;
-    for (const std::vector<int> &message : messages_) {
+    for (const std::vector<int> &message : sent_.messages) {
       std::vector<const graph::Sender *> members;
       for (int step : message)
         members.push_back(senders.at(step));
@@ -108,7 +109,7 @@ private:
   const CostModel &model_;
   const LocalCost &cost_;
   llvm::function_ref<std::string(Value)> differs_;
-  const std::vector<std::vector<int>> messages_;
+  const SentProgram sent_;
   llvm::DenseMap<Operation *, Cost> shares_; // looked up only
   int64_t joined_ = 0;                       // collectives that are sent with another one
   FunctionReport report_;

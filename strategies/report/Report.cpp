@@ -186,6 +186,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   report.communication = cost->communication;
   report.persistentBytes = cost->persistentBytes;
   report.peakBytes = cost->peakBytes;
+  report.beside = cost->beside;
   for (auto [i, info] : llvm::enumerate(program->operators)) {
     report.operators.push_back(describe(model, info, chosen->strategies[i], cost->operators[i]));
     count(report, report.operators.back().collectives);
@@ -273,6 +274,10 @@ Json toJson(const AssignReport &report) {
                      {"num_messages", f.numMessages},
                      {"persistent_bytes", f.persistentBytes},
                      {"peak_bytes_estimate", f.peakBytes}};
+    if (f.beside)
+      function["beside"] = {{"predicted_ns", f.beside->predicted},
+                            {"exposed_ns", f.beside->exposed},
+                            {"num_messages", f.beside->messages}};
     if (!f.search.searcher.empty())
       function["search"] = {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},

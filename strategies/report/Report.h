@@ -85,10 +85,12 @@ struct FunctionReport {
   Cost compute = 0, communication = 0;
   double bytesSent = 0; // per rank and step
   int64_t numCollectives = 0;
-  int64_t numMessages = 0;     // as which they are sent
-  int64_t persistentBytes = 0; // parameters and states on one rank
-  int64_t peakBytes = 0;       // estimate: persistent plus the largest live set
+  int64_t numMessages = 0;          // as which they are sent
+  std::optional<BesideCost> beside; // what the program takes as some of them run beside kernels; nothing: in line
+  int64_t persistentBytes = 0;      // parameters and states on one rank
+  int64_t peakBytes = 0;            // estimate: persistent plus the largest live set
   SearchReport search;
+  /// What it takes in line.
   Cost total() const { return compute + communication; }
 };
 

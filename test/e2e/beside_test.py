@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Collectives beside kernels: networks whose plans have all of them there train to the bits of one step after the other.
+"""Collectives beside kernels: networks train to the bits of one step after the other, be their plans compiled so
+(tessera-compile --overlap) or have all collectives there.
 
 usage: beside_test.py --bin DIR --models DIR [CASE ...]
 """
@@ -36,14 +37,40 @@ class Context(Programs):
 
     def same(self, model, mesh, *options, run=(), prefix=(), **rest):
         plan, beside = self.plans(model, mesh, *options, **rest)
-        expected, found = self.train(plan, *run, prefix=prefix), self.train(beside, *run, prefix=prefix)
         what = f"{model} on {mesh} {options} {run}"
+        self.equal(self.train(plan, *run, prefix=prefix), self.train(beside, *run, prefix=prefix), what)
+
+    @staticmethod
+    def equal(expected, found, what):
         assert not re.search(r"\d+ beside kernels", expected[2]), f"{what}: {expected[2]}"
         assert re.search(r"program train: .* \d+ beside kernels", found[2]), f"{what}: {found[2]}"
         assert found[0] == expected[0], f"{what}: losses {found[0]}, {expected[0]}"
         assert found[1].keys() == expected[1].keys(), f"{what}: {found[1].keys()}"
         for name, content in expected[1].items():
             assert found[1][name] == content, f"{what}: {name} differs"
+
+
+    def compiled(self, model, mesh, overlap, *options, mode="data", rows=8):
+        """A plan in which collectives run beside kernels as the compiler chooses."""
+        self.count += 1
+        plan = self.folder / f"compiled{self.count}"
+        dim = ("--dim", f"batch={rows}") if rows else ()
+        self.run(self.bin / "tessera-compile", self.models / f"{model}.onnx", "--mesh", mesh, "--mode", mode, *dim, "--train",
+                 "--optimizer", "sgd:lr=0.01,momentum=0.9", "--seed", "1", "--overlap", overlap, *options, "-o", plan)
+        return plan
+
+    def same_compiled(self, model, mesh, *options, run=(), prefix=(), **rest):
+        line, beside = (self.compiled(model, mesh, overlap, *options, **rest) for overlap in ("off", "on"))
+        what = f"{model} on {mesh} {options} {run}"
+        report = next(f for f in report_of(beside)["functions"] if f["name"] == "train")
+        assert report["beside"]["num_messages"] > 0, f"{what}: {report['beside']}"
+        assert report["beside"]["predicted_ns"] >= report["compute_ns"], f"{what}: {report['beside']}"
+        assert all("beside" not in f for f in report_of(line)["functions"])
+        self.equal(self.train(line, *run, prefix=prefix), self.train(beside, *run, prefix=prefix), what)
+
+
+def report_of(plan):
+    return json.loads((plan / "report.json").read_text())
 
 
 @case
@@ -76,6 +103,71 @@ def equal_to_the_bit_with_other_programs(c):
     c.same(LENET, "data=2", "--clip-norm", "0.01")
     c.same(LENET, "data=2", "--recompute", "full")
     c.same(LENET, "data=2", run=("--f64", "--backend", "reference"))
+
+
+@case
+def compiled_so_equal_to_the_bit_on_threads(c):
+    c.same_compiled(MLP, "data=2,model=2", mode="auto")
+    c.same_compiled(LENET, "data=4")
+    c.same_compiled(LENET, "space=2", mode="auto")
+    c.same_compiled(RESNET18, "data=2", rows=4)
+    c.same_compiled(RESNET18, "data=2,space=2", mode="auto", rows=4)
+    c.same_compiled("families/squeezenet", "data=2", rows=None)
+
+
+@case
+def compiled_so_equal_to_the_bit_between_processes(c):
+    c.same_compiled(LENET, "data=2", run=("--processes",))
+    c.same_compiled(MLP, "data=2,model=2", mode="auto", run=("--processes",))
+
+
+@case
+def compiled_so_equal_to_the_bit_over_mpi(c):
+    if not shutil.which("mpirun"):
+        return print("skipped: no mpirun")
+    c.same_compiled(MLP, "data=2,model=2", mode="auto", prefix=("mpirun", "--oversubscribe", "-n", "4"))
+
+
+@case
+def compiled_so_equal_to_the_bit_with_other_programs(c):
+    c.same_compiled(LENET, "data=2", "--fusion", "off")
+    c.same_compiled(LENET, "data=2", "--accumulate", "2")
+    c.same_compiled(LENET, "data=2", "--clip-norm", "0.01")
+    c.same_compiled(LENET, "data=2", "--recompute", "full")
+    c.same_compiled(LENET, "data=2", "--no-fuse")
+    c.same_compiled(LENET, "data=2", "--topology", "8xh100")
+    c.same_compiled(LENET, "data=2", "--reproducible")
+    c.same_compiled(LENET, "data=2", run=("--f64", "--backend", "reference"))
+
+
+@case
+def the_compiler_chooses_by_what_is_predicted(c):
+    """On the cores of one machine nothing is gained; between machines the sums of gradients hide."""
+    train = {}
+    for topology in ("cpu", "2xcpu", "8xh100"):
+        plan = c.compiled(RESNET18, "data=4", "auto", "--topology", topology, rows=64)
+        train[topology] = next(f for f in report_of(plan)["functions"] if f["name"] == "train")
+        facts = json.loads(c.run(c.bin / "tessera-dump", plan, "--json"))
+        assert facts["functions"][0].get("beside") == train[topology].get("beside")
+    assert "beside" not in train["cpu"], train["cpu"]["beside"]
+    for topology in ("2xcpu", "8xh100"):
+        f = train[topology]
+        assert f["beside"]["predicted_ns"] < f["compute_ns"] + f["communication_ns"], (topology, f["beside"])
+        assert f["beside"]["exposed_ns"] < f["communication_ns"], (topology, f["beside"])
+    text = c.run(c.bin / "tessera-compile", c.models / f"{RESNET18}.onnx", "--mesh", "data=4", "--dim", "batch=64", "--train",
+                 "--topology", "2xcpu", "--overlap", "auto", "-o", c.folder / "said")
+    for text in (text, c.run(c.bin / "tessera-dump", c.folder / "said")):
+        said = re.search(r"\d+ messages? beside kernels; the step is predicted (\S+) ms, of it exposed communication (\S+) ms", text)
+        assert said and float(said[2]) < float(said[1]), text
+
+
+@case
+def short_memory_keeps_collectives_in_line(c):
+    """A plan that fits only in line is still found."""
+    line = report_of(c.compiled(RESNET18, "data=4", "off", "--topology", "2xcpu", rows=4))["memory"]["arena_bytes"]
+    free = report_of(c.compiled(RESNET18, "data=4", "on", "--topology", "2xcpu", rows=4))["memory"]["arena_bytes"]
+    tight = c.compiled(RESNET18, "data=4", "on", "--topology", "2xcpu", "--memory", line, rows=4)
+    assert report_of(tight)["memory"]["arena_bytes"] <= line <= free, (line, free)
 
 
 @case

@@ -27,7 +27,7 @@ LAYERS = [
           "StrategyGraph.h, FunctionAssignment.h"),
     Layer("strategies/overlap", ["dialects/dist", "dialects/graph", "strategies/time"],
           "which collectives run beside kernels: a rank's program as a task graph, and its best schedule", "Overlap.h"),
-    Layer("strategies/cost", ["dialects/dist", "dialects/graph", "strategies/space", "runtime/support"],
+    Layer("strategies/cost", ["dialects/dist", "dialects/graph", "strategies/space", "strategies/overlap", "runtime/support"],
           "what it costs: the machine given and measured, the formulas", "CostModel.h, Topology.h"),
     Layer(SEARCH, ["strategies/space/StrategyGraph.h"], "how it is chosen: the searchers; sees numbers only", "Search.h, Evaluate.h"),
     Layer(f"{SEARCH}/problem", ["strategies/space/StrategyGraph.h"], "the problem while it is being reduced; its flat form", "Problem.h"),
