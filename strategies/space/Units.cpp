@@ -42,6 +42,18 @@ Lead leadOf(const OperatorClass &cls, llvm::ArrayRef<int> factors) {
   return lead;
 }
 
+/// The units of a dimension with this lead.
+Units unitsOf(const OperatorClass &cls, const Lead &lead) {
+  Units units;
+  if (lead.factor < 0)
+    return units;
+  add(units, lead.inner);
+  if (!cls.units.empty())
+    for (int64_t unit : cls.units[size_t(lead.factor)])
+      add(units, unit * lead.inner);
+  return units;
+}
+
 class Finder {
 public:
   Finder(const Program &program, llvm::function_ref<OperatorClass &(int)> classOf)
@@ -56,6 +68,13 @@ public:
       };
       any |= llvm::any_of(rule.operands, compound) || llvm::any_of(rule.results, compound);
       classOf_(cls->id).units.assign(rule.factors.size(), {});
+      Leads &leads = leads_.emplace_back();
+      for (const auto *tensors : {&rule.operands, &rule.results})
+        for (const ShardingRule::TensorFactors &tensor : *tensors) {
+          std::vector<Lead> &of = leads.emplace_back();
+          for (const auto &factors : tensor)
+            of.push_back(leadOf(*cls, factors));
+        }
     }
     for (int round = 0; any && round < kMaxRounds; ++round) {
       changed_ = false;
@@ -71,26 +90,25 @@ public:
 private:
   void visit(const OperatorInfo &info) {
     OperatorClass &cls = classOf_(info.cls->id);
-    auto each = [&](bool give) {
-      for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
-        exchange(cls, cls.rule.operands[o], v, give);
-      for (auto [r, v] : llvm::enumerate(info.op->getResults()))
-        exchange(cls, cls.rule.results[r], v, give);
-    };
-    each(false);
-    each(true);
+    const Leads &leads = leads_[size_t(info.cls->id)];
+    for (bool give : {false, true}) {
+      size_t tensor = 0;
+      for (Value v : info.op->getOperands())
+        exchange(cls, leads[tensor++], v, give);
+      for (Value v : info.op->getResults())
+        exchange(cls, leads[tensor++], v, give);
+    }
   }
 
   /// Takes units of the value's dimensions to the factors, or gives those of the factors to the dimensions.
-  void exchange(OperatorClass &cls, const ShardingRule::TensorFactors &tensor, Value value, bool give) {
+  void exchange(OperatorClass &cls, llvm::ArrayRef<Lead> leads, Value value, bool give) {
     std::vector<Units> &dims = values_[value];
-    dims.resize(tensor.size());
-    for (auto [d, factors] : llvm::enumerate(tensor)) {
-      const Lead lead = leadOf(cls, factors);
+    dims.resize(leads.size());
+    for (auto [d, lead] : llvm::enumerate(leads)) {
       if (lead.factor < 0)
         continue;
       if (give) {
-        for (int64_t unit : dimensionUnits(cls, factors))
+        for (int64_t unit : unitsOf(cls, lead))
           changed_ |= add(dims[d], unit);
         continue;
       }
@@ -101,8 +119,11 @@ private:
     }
   }
 
+  using Leads = std::vector<std::vector<Lead>>; // by operand, then result, and dimension
+
   const Program &program_;
   llvm::function_ref<OperatorClass &(int)> classOf_;
+  std::vector<Leads> leads_;                         // by class
   llvm::DenseMap<Value, std::vector<Units>> values_; // looked up only
   bool changed_ = false;
 };
@@ -114,15 +135,7 @@ void findUnits(const Program &program, llvm::function_ref<OperatorClass &(int)> 
 }
 
 llvm::SmallVector<int64_t, 2> dimensionUnits(const OperatorClass &cls, llvm::ArrayRef<int> factors) {
-  Units units;
-  const Lead lead = leadOf(cls, factors);
-  if (lead.factor < 0)
-    return units;
-  add(units, lead.inner);
-  if (!cls.units.empty())
-    for (int64_t unit : cls.units[size_t(lead.factor)])
-      add(units, unit * lead.inner);
-  return units;
+  return unitsOf(cls, leadOf(cls, factors));
 }
 
 std::vector<llvm::SmallVector<int64_t, 2>> argumentUnits(const Program &program, const Mesh &mesh, Value argument) {
