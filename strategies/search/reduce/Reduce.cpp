@@ -222,10 +222,14 @@ bool Reducer::dropDominated(int32_t v) {
   std::stable_sort(views.begin(), views.end(),
                    [&](const EdgeView &a, const EdgeView &b) { return var(a.other).size() < var(b.other).size(); });
   auto dominates = [&](size_t s, size_t t) { // t can be replaced by s
-    work += 1 + events_.size() / kEventsPerStep;
+    // The rows of the edges have the minimum 0 (normalizeEdges), so none of them adds to what is spare.
+    Cost spare = x.costs[t] - x.costs[s];
+    ++work;
+    if (spare < 0)
+      return false;
+    work += events_.size() / kEventsPerStep;
     if (!usesNoMore(x, s, t))
       return false;
-    Cost spare = x.costs[t] - x.costs[s];
     for (const EdgeView &cost : views) {
       Cost least = std::numeric_limits<Cost>::max();
       for (size_t k = 0, count = var(cost.other).size(); k < count; ++k, ++work) {
@@ -235,6 +239,8 @@ bool Reducer::dropDominated(int32_t v) {
         if (mine >= kForbidden)
           return false;
         least = std::min(least, his - mine);
+        if (spare + least < 0)
+          return false;
       }
       if (least == std::numeric_limits<Cost>::max())
         return true; // option t has no partner on this edge

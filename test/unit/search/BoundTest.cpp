@@ -318,7 +318,7 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
 TEST_CASE("reductions look at the clock by work, not by variables") {
   std::mt19937_64 random(17);
   StrategyGraph g; // few variables of many options
-  for (int v = 0; v < 12; ++v) {
+  for (int v = 0; v < 18; ++v) {
     StrategyNode node;
     for (int s = 0; s < 300; ++s)
       node.costs.push_back(Cost(random() % 1000));
