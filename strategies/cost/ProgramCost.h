@@ -16,6 +16,7 @@
 #define TESSERA_STRATEGIES_COST_PROGRAMCOST_H
 
 #include "strategies/cost/Joining.h"
+#include "strategies/space/FunctionAssignment.h"
 
 namespace tessera::strategies {
 
@@ -25,6 +26,11 @@ struct ChosenProgram {
   llvm::ArrayRef<Strategy> strategies;    // by operator; valid
   llvm::ArrayRef<Sharding> args, results; // of the function
 };
+
+/// What is chosen for a function, which must outlive the result.
+inline ChosenProgram chosenIn(const FunctionAssignment &function) {
+  return {function.program, function.assignment.strategies, function.args, function.results};
+}
 
 /// From one sharding of a value to another.
 struct Resharded {

@@ -72,26 +72,33 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   AssignOptions first = options; // dumpGraph and tooDear hold for the first function alone
   for (func::FuncOp func : functionsInOrder(module)) {
     SearchReport search;
-    if (options.user.saved.empty()) {
+    auto assign = [&]() -> llvm::Expected<FunctionReport> {
+      if (!options.user.saved.empty())
+        return priceFunction(func, model, joinOf(options));
       llvm::Expected<Program> program = Program::analyse(func);
       if (!program)
         return program.takeError();
       FunctionAssignment function(std::move(*program));
-      llvm::Error failed = options.mode == "data"        ? assignData(function, options, shared)
-                           : options.mode == "semi-auto" ? assignSemiAuto(function, options, shared)
-                                                         : assignAuto(function, first, model, shared, search);
-      first.dumpGraph.clear();
-      first.tooDear = std::numeric_limits<Cost>::max();
-      if (options.stop && *options.stop)
-        first.searchWork = std::min(first.searchWork, kHurriedWork);
-      report.doesNotFit |= search.doesNotFit;
-      if (failed)
-        return failed;
+      std::optional<ProgramCost> cost;
+      if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
+                          : options.mode == "semi-auto"
+                              ? assignSemiAuto(function, options, shared)
+                              : assignAuto(function, first, model, shared, search, cost.emplace()))
+        return e;
       if (llvm::Error e = function.write(options.mesh))
         return e;
       function.publish(shared);
-    }
-    llvm::Expected<FunctionReport> priced = priceFunction(func, model, joinOf(options));
+      if (!cost)
+        if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(cost.emplace()))
+          return e;
+      return reportFunction(chosenIn(function), *cost, model);
+    };
+    llvm::Expected<FunctionReport> priced = assign();
+    first.dumpGraph.clear();
+    first.tooDear = std::numeric_limits<Cost>::max();
+    if (options.stop && *options.stop)
+      first.searchWork = std::min(first.searchWork, kHurriedWork);
+    report.doesNotFit |= search.doesNotFit;
     if (!priced)
       return priced.takeError();
     priced->search = std::move(search);

@@ -2,7 +2,6 @@
 #include "strategies/modes/Modes.h"
 
 #include "dialects/graph/MemoryLoad.h"
-#include "strategies/cost/ProgramCost.h"
 #include "strategies/report/Explain.h"
 #include "strategies/search/wide/SearchWide.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -38,28 +37,29 @@ std::string leastMemory(const StrategyGraph &graph) {
   return text + ")";
 }
 
-/// As it will be partitioned. The search prices some things otherwise (test/unit/strategies/known_differences.txt).
-llvm::Expected<ProgramCost> asPlanned(const FunctionAssignment &function, const CostModel &model,
-                                      const JoinOptions &join) {
-  return priceProgram({function.program, function.assignment.strategies, function.args, function.results}, model, join);
-}
-
-/// Takes over plain data parallelism where the plan of it is cheaper than that of what the search chose.
+/// Takes over plain data parallelism where the plan of it is cheaper than `planned`, that of what the search chose. The
+/// search prices some things otherwise (test/unit/strategies/known_differences.txt).
 llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssignment &data, const CostModel &model,
-                              const JoinOptions &join, int64_t limit, SearchReport &report) {
-  llvm::Expected<ProgramCost> chosen = asPlanned(function, model, join), other = asPlanned(data, model, join);
-  if (!chosen) {
-    llvm::consumeError(other.takeError());
-    return chosen.takeError();
-  }
+                              const JoinOptions &join, int64_t limit, SearchReport &report, ProgramCost &planned) {
+  int64_t persistent = 0;
+  func::FuncOp func = data.program.func;
+  for (unsigned a = 0; a < data.args.size(); ++a)
+    if (data.isPersistent(a)) {
+      const Value v = func.getArgument(a);
+      persistent += model.localBytes(shapeOf(v), elementBytes(v.getType()), data.args[a]);
+    }
+  if (persistent > limit)
+    return llvm::Error::success();
+  llvm::Expected<ProgramCost> other = priceProgram(chosenIn(data), model, join);
   if (!other)
     return other.takeError();
   const Cost cost = other->compute + other->communication;
-  if (cost >= chosen->compute + chosen->communication || other->peakBytes > limit)
+  if (cost >= planned.compute + planned.communication || other->peakBytes > limit)
     return llvm::Error::success();
   function.assignment = data.assignment;
   function.args = data.args;
   function.results = data.results;
+  planned = std::move(*other);
   report.alternatives.clear(); // to the search's choice
   report.searcher += ", then data";
   report.cost = std::max(cost, report.lowerBound);
@@ -70,7 +70,7 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
 } // namespace
 
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
-                       const SharedShardings &shared, SearchReport &report) {
+                       const SharedShardings &shared, SearchReport &report, ProgramCost &planned) {
   llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
     return fixed.takeError();
@@ -136,12 +136,11 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   function.finishResults();
   if (options.explain)
     report.alternatives = explainChoice(function, model, built, solution.choice);
+  if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(planned))
+    return e;
   // What a user fixed stays, and a searcher that was asked for has the last word.
-  if (options.user.empty() && options.searcher.empty()) {
-    JoinOptions join = joinOf(options);
-    join.overlap = Overlapping::Off; // the search compares what programs take in line
-    return takeDataIfCheaper(function, data, model, join, limit, report);
-  }
+  if (options.user.empty() && options.searcher.empty())
+    return takeDataIfCheaper(function, data, model, joinOf(options), limit, report, planned);
   return llvm::Error::success();
 }
 

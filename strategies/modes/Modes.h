@@ -7,6 +7,7 @@
 #ifndef TESSERA_STRATEGIES_MODES_MODES_H
 #define TESSERA_STRATEGIES_MODES_MODES_H
 
+#include "strategies/cost/ProgramCost.h"
 #include "strategies/modes/Assign.h"
 #include "strategies/space/FunctionAssignment.h"
 
@@ -16,9 +17,10 @@ namespace tessera::strategies {
 llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// Operators take the user's strategies; every other operator cuts its batch.
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
-/// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out.
+/// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out, and
+/// `planned` what the choice costs as it will be partitioned.
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
-                       const SharedShardings &shared, SearchReport &search);
+                       const SharedShardings &shared, SearchReport &search, ProgramCost &planned);
 
 } // namespace tessera::strategies
 

@@ -3,7 +3,6 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/LeastBytes.h"
 #include "dialects/graph/GraphOrigin.h"
-#include "strategies/cost/ProgramCost.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -169,6 +168,26 @@ void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
 
 } // namespace
 
+FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &cost, const CostModel &model) {
+  func::FuncOp func = chosen.program.func;
+  FunctionReport report;
+  report.name = func.getName().str();
+  report.compute = cost.compute;
+  report.communication = cost.communication;
+  report.persistentBytes = cost.persistentBytes;
+  report.peakBytes = cost.peakBytes;
+  report.beside = cost.beside;
+  for (auto [i, info] : llvm::enumerate(chosen.program.operators)) {
+    report.operators.push_back(describe(model, info, chosen.strategies[i], cost.operators[i]));
+    count(report, report.operators.back().collectives);
+  }
+  for (const PricedCollective &c : cost.outputs)
+    report.boundary.push_back(describe(model, c, func));
+  count(report, report.boundary);
+  report.numMessages = report.numCollectives - cost.joined;
+  return report;
+}
+
 llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel &model, const JoinOptions &join) {
   llvm::Expected<Program> program = Program::analyse(func);
   if (!program)
@@ -176,26 +195,11 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   llvm::Expected<Annotations> chosen = Annotations::read(*program, model.mesh());
   if (!chosen)
     return chosen.takeError();
-  llvm::Expected<ProgramCost> cost =
-      priceProgram({*program, chosen->strategies, chosen->args, chosen->results}, model, join);
+  const ChosenProgram all{*program, chosen->strategies, chosen->args, chosen->results};
+  llvm::Expected<ProgramCost> cost = priceProgram(all, model, join);
   if (!cost)
     return cost.takeError();
-  FunctionReport report;
-  report.name = func.getName().str();
-  report.compute = cost->compute;
-  report.communication = cost->communication;
-  report.persistentBytes = cost->persistentBytes;
-  report.peakBytes = cost->peakBytes;
-  report.beside = cost->beside;
-  for (auto [i, info] : llvm::enumerate(program->operators)) {
-    report.operators.push_back(describe(model, info, chosen->strategies[i], cost->operators[i]));
-    count(report, report.operators.back().collectives);
-  }
-  for (const PricedCollective &c : cost->outputs)
-    report.boundary.push_back(describe(model, c, func));
-  count(report, report.boundary);
-  report.numMessages = report.numCollectives - cost->joined;
-  return report;
+  return reportFunction(all, *cost, model);
 }
 
 namespace {

@@ -1,13 +1,13 @@
 //===- Report.h - what an assignment costs, per operator and in total ----------------------------===//
 //
-// Computed from the annotated module alone, whatever mode wrote the strategies. The same numbers go to the
-// summary of tessera-compile, to report.json in the plan's folder and so to tessera-dump.
+// Computed from the strategies alone, whatever mode chose them. The same numbers go to the summary of
+// tessera-compile, to report.json in the plan's folder and so to tessera-dump.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_REPORT_REPORT_H
 #define TESSERA_STRATEGIES_REPORT_REPORT_H
 
-#include "strategies/cost/Joining.h"
+#include "strategies/cost/ProgramCost.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -105,6 +105,9 @@ struct AssignReport {
 /// Prices one annotated function.
 llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const CostModel &model,
                                              const JoinOptions &join = {});
+
+/// The same of a function whose costs are known.
+FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &cost, const CostModel &model);
 
 /// Prices one function of a program that is one rank's (phase 5, before fusion): every operator on the shapes that it
 /// has, every dist.collective. `differs` says in a word along which axes a value differs between ranks.

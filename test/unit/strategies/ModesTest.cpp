@@ -39,6 +39,27 @@ TEST_CASE("mode data cuts the batch and reduces gradients at once") {
   CHECK(report.find("eval")->numCollectives == 0);
 }
 
+TEST_CASE("the report has the costs of what the module's attributes say") {
+  for (const char *mode : {"data", "semi-auto", "auto"}) {
+    INFO(mode);
+    Module m(kMlp);
+    const AssignOptions options = optionsFor("data=2,model=2", mode);
+    AssignReport report;
+    REQUIRE(assign(m, options, &report) == "");
+    const CostModel model(options.mesh, options.topology);
+    for (const FunctionReport &function : report.functions) {
+      const FunctionReport again = llvm::cantFail(priceFunction(m.func(function.name.c_str()), model, joinOf(options)));
+      CHECK(again.compute == function.compute);
+      CHECK(again.communication == function.communication);
+      CHECK(again.peakBytes == function.peakBytes);
+      CHECK(again.persistentBytes == function.persistentBytes);
+      REQUIRE(again.operators.size() == function.operators.size());
+      for (size_t i = 0; i < again.operators.size(); ++i)
+        CHECK(again.operators[i].strategy == function.operators[i].strategy);
+    }
+  }
+}
+
 TEST_CASE("axes that do not divide the batch are left out") {
   Module m(kMlp);
   REQUIRE(assign(m, optionsFor("a=3,b=2", "data")) == "");
