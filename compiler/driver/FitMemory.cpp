@@ -56,7 +56,6 @@ static llvm::Error choose(Compilation &run, ModuleOp module, const AssignOptions
   }
   run.finished("strategies");
   run.begins("partition");
-  fitted.strategies = strategies::saveStrategies(module);
   return run.dump(module, "3-annotated.mlir");
 }
 
@@ -97,6 +96,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   fitted.local = module.clone();
   if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
+  fitted.strategies = strategies::saveStrategies(*fitted.local);
   strategies::JoinOptions join = strategies::joinOf(assign);
   const strategies::JoinOptions asked = join;
   OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
@@ -350,11 +350,16 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
     return e;
   strategies::FunctionReport largest; // of the last search that found an assignment
-  auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
+  auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
+    // If the training step does not fit, it is searched again, and the other functions take its parameters' shardings.
+    if (assign.mode == "auto" && assign.user.saved.empty())
+      limited.firstWithin = strategies::memoryOf(assign);
     fitted.report = {};
     OwningOpRef<ModuleOp> program(candidates.module().clone());
     if (llvm::Error e = choose(run, *program, limited, fitted))
       return e;
+    if (!run.options.saveStrategies.empty())
+      fitted.strategies = strategies::saveStrategies(*program);
     largest = {};
     for (const strategies::FunctionReport &function : fitted.report.functions)
       if (function.peakBytes > largest.peakBytes)

@@ -103,7 +103,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return priced.takeError();
     priced->search = std::move(search);
     report.functions.push_back(std::move(*priced));
-    if (options.firstOnly)
+    if (options.firstOnly || report.functions.front().peakBytes > options.firstWithin)
       break;
   }
   return llvm::Error::success();

@@ -56,6 +56,8 @@ struct AssignOptions {
   std::string dumpGraph;
   /// Leaves out all functions but the first one (the training step).
   bool firstOnly = false;
+  /// Leaves them out, too, where the first one is predicted to need more bytes per rank than this.
+  int64_t firstWithin = std::numeric_limits<int64_t>::max();
   /// The report also says what else operators could have chosen (Explain.h).
   bool explain = false;
   /// Which collectives are sent as one message, and whether they run beside kernels. Its `memory` is ignored.

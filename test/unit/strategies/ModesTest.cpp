@@ -39,6 +39,27 @@ TEST_CASE("mode data cuts the batch and reduces gradients at once") {
   CHECK(report.find("eval")->numCollectives == 0);
 }
 
+TEST_CASE("other functions are left out where the first one needs more memory than it may") {
+  for (const char *mode : {"data", "auto"}) {
+    INFO(mode);
+    Module whole(kMlp), some(kMlp), none(kMlp);
+    AssignOptions options = optionsFor("data=2,model=2", mode);
+    AssignReport report;
+    REQUIRE(assign(whole, options, &report) == "");
+    REQUIRE(report.functions.size() == 2);
+    const int64_t needed = report.functions.front().peakBytes;
+    options.firstWithin = needed;
+    REQUIRE(assign(some, options, &report) == "");
+    CHECK(report.functions.size() == 2);
+    options.firstWithin = needed - 1;
+    REQUIRE(assign(none, options, &report) == "");
+    REQUIRE(report.functions.size() == 1);
+    CHECK(report.functions.front().name == "train");
+    CHECK(report.functions.front().peakBytes == needed);
+    CHECK(none.arg("train", 2) == whole.arg("train", 2));
+  }
+}
+
 TEST_CASE("the report has the costs of what the module's attributes say") {
   for (const char *mode : {"data", "semi-auto", "auto"}) {
     INFO(mode);
