@@ -79,7 +79,9 @@ void declare(CLI::App &app, CommandLine &c) {
 
   auto *mode = app.add_option_group("Modes", "Training is the default");
   mode->add_flag("--eval", c.eval, "Evaluate: loss and accuracy over the evaluation data");
-  mode->add_flag("--infer", c.infer, "Write the model's outputs as .npy files (needs --output)");
+  mode->add_flag(
+      "--infer", c.infer,
+      "Write the model's outputs as .npy files (needs --output); tell the latency of a batch and the throughput");
   mode->add_flag("--verify", c.verify,
                  "Run the unpartitioned program on the reference backend beside the plan and "
                  "compare losses, outputs and updated parameters");
@@ -189,7 +191,7 @@ void declare(CLI::App &app, CommandLine &c) {
       ->type_name("FILE");
   app.add_flag("--profile", r.profile, "Show which steps took the time");
   auto *quiet = app.add_flag("--quiet", c.quiet, "Print errors only");
-  app.add_flag("--json", c.json, "With --check: print one JSON object instead of a table")->excludes(quiet);
+  app.add_flag("--json", c.json, "With --check or --infer: print one JSON object instead of text")->excludes(quiet);
 }
 
 const char *environment(const char *name) { return std::getenv(name); }
@@ -218,8 +220,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--infer needs --output DIR");
   if (c.check && (c.launch.restarts > 0 || c.launch.elastic || !(c.html + c.trace).empty()))
     return Status::error("--check runs nothing: --restarts, --elastic, --html and --trace have no meaning with it");
-  if (c.json && !c.check)
-    return Status::error("--json is for --check; --log writes what the other modes find as JSON");
+  if (c.json && !c.check && !c.infer)
+    return Status::error("--json is for --check and --infer; --log writes what the other modes find as JSON");
   if (r.data.empty() && !c.check)
     return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
                          "tokens:FILE or synthetic");
@@ -440,7 +442,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     c.run.resumeDir = c.run.checkpointDir;
   const int rank = process ? (*world)->rank() : -1;
   // Under mpirun a process sees a terminal even if mpirun's output goes to a file.
-  Console console(rank <= 0 && !c.quiet ? stdout : nullptr, /*plain=*/process);
+  Console console(rank <= 0 && !c.quiet && !c.json ? stdout : nullptr, /*plain=*/process);
   tessera::RunPage page(c.html, {c.run.traceFile, c.log});
   c.run.traceFile = page.trace();
   auto body = [&](World &world) -> Status {
@@ -464,6 +466,10 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
       status = page.write(plan->path);
     if (!status && context->supervised && !world.aborted().empty())
       c.exitCode = kExitOther; // tells the supervisor that this rank is not the one at fault
+    if (status && world.rank() == 0 && c.json && result.latency) {
+      std::fputs(latencyJson(*result.latency).c_str(), stdout);
+      std::fflush(stdout);
+    }
     else if (!status)
       tellSupervisor(status.message());
     return status;

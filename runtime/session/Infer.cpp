@@ -87,6 +87,7 @@ Status infer(Session &s) {
     }
   }
   double begin = now();
+  std::vector<double> latencies; // of each batch, on the slowest rank
   std::vector<char> global;
   for (int64_t batch = 0; batch < batches; ++batch) {
     TESSERA_RETURN_IF_ERROR(feed->next());
@@ -97,6 +98,8 @@ Status infer(Session &s) {
         feed->ahead();
     }));
     double seconds = now() - start;
+    TESSERA_RETURN_IF_ERROR(s.executor.everyone().allReduce(&seconds, &seconds, 1, plan::F64, plan::MAX));
+    latencies.push_back(seconds);
     for (OutputFile &file : files) {
       TESSERA_RETURN_IF_ERROR(gatherGlobal(s.executor, s.tensors, file.tensor, global));
       if (s.leader())
@@ -104,7 +107,7 @@ Status infer(Session &s) {
     }
     if (s.leader()) {
       s.console.transient("batch " + std::to_string(batch + 1) + "/" + std::to_string(batches));
-      TESSERA_RETURN_IF_ERROR(s.console.log({{"step", double(batch + 1)}, {"seconds", seconds}}));
+      TESSERA_RETURN_IF_ERROR(s.console.log({{"infer", 1}, {"step", double(batch + 1)}, {"seconds", seconds}}));
     }
     Result<int> stop = anyInterrupted(s.executor.everyone());
     if (!stop)
@@ -120,10 +123,14 @@ Status infer(Session &s) {
   for (OutputFile &file : files)
     TESSERA_RETURN_IF_ERROR(file.writer->commit());
   s.result.steps = batches;
+  s.result.latency = latencyOf(latencies, std::max<uint64_t>(plan.global_batch(), 1));
   s.console.line("wrote " + std::to_string(files.size()) + (files.size() == 1 ? " output of " : " outputs of ") +
                  std::to_string(batches) + (batches == 1 ? " batch to " : " batches to ") + s.options.output + " in " +
                  durationText(now() - begin));
-  return Status();
+  s.console.line(latencyText(*s.result.latency));
+  std::vector<std::pair<std::string, double>> fields = latencyFields(*s.result.latency);
+  fields.insert(fields.begin(), {{"infer", 1}, {"step", double(batches)}});
+  return s.console.log(fields);
 }
 
 } // namespace tessera::rt

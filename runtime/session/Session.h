@@ -20,6 +20,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/session/Feed.h"
 #include "runtime/session/Platform.h"
+#include "runtime/telemetry/Latency.h"
 #include "runtime/telemetry/Progress.h"
 #include "runtime/telemetry/RankLog.h"
 #include "runtime/telemetry/Trace.h"
@@ -76,10 +77,11 @@ struct RunOptions {
 };
 
 struct RunResult {
-  int64_t steps = 0;    // run now
-  double loss = 0;      // of the last training step, or the mean of an evaluation
-  double accuracy = -1; // of an evaluation, if the program counts
-  int interrupted = 0;  // by this signal
+  int64_t steps = 0;              // run now
+  double loss = 0;                // of the last training step, or the mean of an evaluation
+  double accuracy = -1;           // of an evaluation, if the program counts
+  int interrupted = 0;            // by this signal
+  std::optional<Latency> latency; // of an inference that ended
   bool verified = true;
   bool notFinite = false; // a step had numbers that are not finite, and the run had to stop; set by every rank
   bool lasting = false;   // a failure before the first step that would repeat itself; set by any rank

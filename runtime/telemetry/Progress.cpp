@@ -77,8 +77,8 @@ Status Console::log(const std::vector<std::pair<std::string, double>> &fields, c
     for (const auto &[name, value] : fields)
       if (name == "step")
         step = value;
-      else if (name == "eval")
-        prefix = "eval/";
+      else if (name == "eval" || name == "infer")
+        prefix = name + "/";
       else
         values.emplace_back(prefix + name, value);
     TESSERA_RETURN_IF_ERROR(events_->scalars(int64_t(step), values));

@@ -147,6 +147,33 @@ def infer_writes_outputs_that_do_not_depend_on_the_mesh(c):
 
 
 @case
+def infer_tells_latency_and_throughput(c):
+    np.save(c.folder / "many.npy", np.zeros((8 * 7, 1, 28, 28), np.float32))
+    names = ["batches", "warmup_batches", "latency_median", "latency_p90", "latency_p99", "samples_per_second"]
+    for mesh in ("1", "data=2"):
+        plan, log, events = c.folder / mesh, c.folder / "infer.jsonl", c.folder / f"events-{mesh}"
+        c.run(c.bin / "tessera-compile", c.models / "lenet_eval.onnx", "--mesh", mesh, "--mode", "data", "--dim", "batch=8",
+              "-o", plan)
+        infer = lambda *options: c.run(c.bin / "tessera-run", plan, "--data", f"npy:{c.folder}/many.npy", "--infer",
+                                       "--output", c.folder / "out", *options)
+        told = re.search(r"latency of a batch: median ([\d.e-]+) ms, p90 ([\d.e-]+) ms, p99 ([\d.e-]+) ms, over 4 batches "
+                         r"after 3 to warm up; ([\d.e+]+) samples/s", infer("--log", log, "--tensorboard", events))
+        expect(told, "no latency is told")
+        *batches, last = [json.loads(line) for line in log.read_text().splitlines()]
+        expect([b["step"] for b in batches] == list(range(1, 8)) and all(b["infer"] == 1 for b in batches), batches)
+        seconds = sorted(b["seconds"] for b in batches[3:])
+        expect([last[n] for n in names[:5]] == [4, 3, seconds[1], seconds[3], seconds[3]], f"{last} of {seconds}")
+        np.testing.assert_allclose(last["samples_per_second"], 32 / sum(seconds), rtol=1e-12)
+        np.testing.assert_allclose([float(x) for x in told.groups()],
+                                   [seconds[1] * 1e3, seconds[3] * 1e3, seconds[3] * 1e3, 32 / sum(seconds)], rtol=1e-3)
+        scalars = b"".join(f.read_bytes() for f in events.iterdir())
+        expect(scalars.count(b"infer/seconds") == 7 and scalars.count(b"infer/latency_p99") == 1, "no such scalars")
+        alone = json.loads(infer("--json"))
+        expect(list(alone) == names and alone["batches"] == 4 and 0 < alone["latency_median"] <= alone["latency_p99"], alone)
+    fails(c.train("1", "--json", code=2), "--json is for --check and --infer")
+
+
+@case
 def training_resumes(c):
     c.compile()
     whole = c.losses("plan", steps=4)
