@@ -64,8 +64,8 @@ private:
 std::unique_ptr<Backend> createCpuBackend() { return std::make_unique<CpuBackend>(); }
 
 std::string cpuLibraries() {
-  const dnnl_version_t *v = dnnl_version();
-  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  const DnnlVersion v = dnnlVersion();
+  return "oneDNN " + std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
 }
 
 } // namespace tessera::rt

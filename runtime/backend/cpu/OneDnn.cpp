@@ -6,17 +6,7 @@ namespace tessera::rt {
 
 using dnnl::memory;
 
-int channelBlock() {
-  switch (dnnl::get_effective_cpu_isa()) {
-  case dnnl::cpu_isa::sse41:
-  case dnnl::cpu_isa::avx:
-  case dnnl::cpu_isa::avx2:
-  case dnnl::cpu_isa::avx2_vnni:
-    return 8;
-  default:
-    return 16;
-  }
-}
+int channelBlock() { return isNarrow(dnnl::get_effective_cpu_isa()) ? 8 : 16; }
 
 const dnnl::engine &dnnlEngine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -64,7 +54,7 @@ memory::desc describeView(const TensorView &view, int64_t groups) {
 }
 
 memory::desc anyLayout(const memory::desc &desc) {
-  return memory::desc(desc.dims(), desc.data_type(), memory::format_tag::any);
+  return memory::desc(dimsOf(desc), typeOf(desc), memory::format_tag::any);
 }
 
 memory::data_type dnnlType(plan::DType dtype) {

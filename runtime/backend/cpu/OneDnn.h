@@ -14,8 +14,8 @@
 #define TESSERA_RUNTIME_BACKEND_CPU_ONEDNN_H
 
 #include "runtime/backend/Kernel.h"
+#include "runtime/backend/cpu/OneDnnVersion.h"
 
-#include <dnnl.hpp>
 #include <unordered_map>
 
 namespace tessera::rt {
@@ -23,9 +23,6 @@ namespace tessera::rt {
 /// Channels per block of blocked layouts on this machine: 16 with AVX-512, else 8.
 int channelBlock();
 
-const dnnl::engine &dnnlEngine();
-/// Attributes under which this code, not oneDNN, provides the scratchpad memory.
-dnnl::primitive_attr dnnlAttributes();
 /// Sets the number of threads of the calling thread's parallel regions. A primitive is tuned for the number at its
 /// creation and must run with the same.
 void useThreads(int threads);

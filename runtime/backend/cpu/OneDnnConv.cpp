@@ -42,20 +42,13 @@ ConvCall describe(const KernelCall &call) {
   return c;
 }
 
-/// Whether an implementation is fast and correct. oneDNN 2.6's weight gradients by AMX read beyond their operands (a
-/// crash with x [1, 1, 4, 1, 2] and a kernel [48, 1, 3, 3, 5] of stride [2, 3, 5]).
-bool isUsable(const std::string &implementation) {
-  return isFast(implementation) && implementation.find("amx") == std::string::npos;
-}
-
 /// Tries `make` (x, y descriptors -> primitive descriptor) with the layouts given, then with free ones.
-template <typename PD, typename Make>
-PD choose(const ConvCall &c, const Make &make, bool (*accept)(const std::string &) = isFast) {
+template <typename PD, typename Make> PD choose(const KernelCall &call, const ConvCall &c, const Make &make) {
   for (int free = 0; free < 2; ++free) {
     memory::desc x = free ? anyLayout(c.x) : c.x, y = free ? anyLayout(c.y) : c.y;
     try {
       PD pd = make(x, y);
-      if (pd && accept(pd.impl_info_str()))
+      if (pd && isFast(pd.impl_info_str()) && !isFaulty(dnnlVersion(), call.name(), pd.impl_info_str(), c.g))
         return pd;
     } catch (const dnnl::error &) {
       continue; // oneDNN has no implementation for these layouts
@@ -65,20 +58,26 @@ PD choose(const ConvCall &c, const Make &make, bool (*accept)(const std::string 
 }
 
 dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x, const memory::desc &y) {
-  return dnnl::convolution_forward::primitive_desc({dnnl::prop_kind::forward_training,
-                                                    dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
-                                                    c.strides, c.dilations, c.padLo, c.padHi},
-                                                   dnnlAttributes(), dnnlEngine(), true);
+  return describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training,
+                                                      dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
+                                                      c.strides, c.dilations, c.padLo, c.padHi);
 }
 
 /// The forward convolution that a gradient asks for as a hint: of one type, in any layout.
 dnnl::convolution_forward::primitive_desc hintFor(const KernelCall &call, const ConvCall &c) {
   auto like = [&](const memory::desc &desc) {
-    return memory::desc(desc.dims(), dnnlType(call.inputs[0].dtype), memory::format_tag::any);
+    return memory::desc(dimsOf(desc), dnnlType(call.inputs[0].dtype), memory::format_tag::any);
   };
   ConvCall one = c;
   one.w = like(c.w);
   return forward(one, like(c.x), like(c.y));
+}
+
+template <typename Gradient> typename Gradient::primitive_desc gradient(const KernelCall &call, const ConvCall &c) {
+  return choose<typename Gradient::primitive_desc>(call, c, [&](const memory::desc &x, const memory::desc &y) {
+    return describeGradient<Gradient>(hintFor(call, c), dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
+                                      c.strides, c.dilations, c.padLo, c.padHi);
+  });
 }
 
 BindResult bindConv(const KernelCall &call) {
@@ -89,7 +88,7 @@ BindResult bindConv(const KernelCall &call) {
   auto kernel = std::make_unique<DnnlKernel>(threads);
   if (call.name() == "conv") {
     auto pd = choose<dnnl::convolution_forward::primitive_desc>(
-        c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
+        call, c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
     if (!pd)
       return BindResult(std::unique_ptr<BoundKernel>());
     kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
@@ -99,13 +98,7 @@ BindResult bindConv(const KernelCall &call) {
                   {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST, DNNL_ARG_DST}});
     kernel->finish(pd.impl_info_str());
   } else if (call.name() == "conv_input_grad") {
-    auto pd =
-        choose<dnnl::convolution_backward_data::primitive_desc>(c, [&](const memory::desc &x, const memory::desc &y) {
-          auto hint = hintFor(call, c);
-          return dnnl::convolution_backward_data::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi},
-              dnnlAttributes(), dnnlEngine(), hint, true);
-        });
+    auto pd = gradient<dnnl::convolution_backward_data>(call, c);
     if (!pd)
       return BindResult(std::unique_ptr<BoundKernel>());
     kernel->operand(DNNL_ARG_DIFF_DST, call.inputs[0], c.y, pd.diff_dst_desc());
@@ -117,15 +110,7 @@ BindResult bindConv(const KernelCall &call) {
                    {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SRC}});
     kernel->finish(pd.impl_info_str());
   } else {
-    auto pd = choose<dnnl::convolution_backward_weights::primitive_desc>(
-        c,
-        [&](const memory::desc &x, const memory::desc &y) {
-          auto hint = hintFor(call, c);
-          return dnnl::convolution_backward_weights::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi},
-              dnnlAttributes(), dnnlEngine(), hint, true);
-        },
-        isUsable);
+    auto pd = gradient<dnnl::convolution_backward_weights>(call, c);
     if (!pd)
       return BindResult(std::unique_ptr<BoundKernel>());
     kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
@@ -144,7 +129,7 @@ bool acceptsConv(const KernelCall &call) {
   if (!acceptsDnnl(call))
     return false;
   ConvCall c = describe(call);
-  return c.x.dims().size() > 0 && c.w.dims().size() > 0 && c.y.dims().size() > 0;
+  return !c.x.is_zero() && !c.w.is_zero() && !c.y.is_zero();
 }
 
 } // namespace

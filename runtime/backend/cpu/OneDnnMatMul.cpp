@@ -36,7 +36,7 @@ BindResult bindMatMul(const KernelCall &call) {
   memory::desc b = matrix(call.inputs[1], rank, g.transposeB);
   memory::desc y = matrix(call.outputs[0], rank, false);
   try {
-    dnnl::matmul::primitive_desc pd({a, b, y}, dnnlAttributes(), dnnlEngine(), true);
+    const auto pd = describePrimitive<dnnl::matmul>(a, b, y);
     if (!pd || !isFast(pd.impl_info_str()) || (call.exact && !keepsOrder(pd.impl_info_str())))
       return BindResult(std::unique_ptr<BoundKernel>());
     auto kernel = std::make_unique<DnnlKernel>(call.threads);

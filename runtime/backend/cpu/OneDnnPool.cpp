@@ -11,8 +11,6 @@ namespace tessera::rt {
 namespace {
 
 using dnnl::memory;
-using Forward = dnnl::pooling_v2_forward;
-using Backward = dnnl::pooling_v2_backward;
 
 /// oneDNN does not support windows that lie entirely in the padding.
 bool everyWindowMeetsInput(const PoolGeometry &g) {
@@ -99,22 +97,21 @@ BindResult bindPool(const KernelCall &call) {
   };
   try {
     auto kind = maximum && grad ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    Forward::primitive_desc forward({grad ? dnnl::prop_kind::forward_training : kind, algorithm, xd, yd, strides,
-                                     kernelSize, dilations, padLo, padHi},
-                                    dnnlAttributes(), dnnlEngine(), true);
+    const auto forward = describePrimitive<DnnlPooling>(grad ? dnnl::prop_kind::forward_training : kind, algorithm, xd,
+                                                        yd, strides, kernelSize, dilations, padLo, padHi);
     if (!forward || !isFast(forward.impl_info_str()))
       return none();
     auto kernel = std::make_unique<DnnlKernel>(call.threads);
     if (!grad) {
       kernel->operand(DNNL_ARG_SRC, x, xd, xd);
       kernel->operand(DNNL_ARG_DST, y, yd, yd, true);
-      kernel->stage(Forward(forward), forward.scratchpad_desc(),
+      kernel->stage(DnnlPooling(forward), forward.scratchpad_desc(),
                     {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_DST, DNNL_ARG_DST}});
       kernel->finish(forward.impl_info_str());
       return done(std::move(kernel));
     }
-    Backward::primitive_desc backward({algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi},
-                                      dnnlAttributes(), dnnlEngine(), forward, true);
+    const auto backward =
+        describeGradient<DnnlPoolingGradient>(forward, algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi);
     if (!backward || !isFast(backward.impl_info_str()))
       return none();
     std::vector<std::pair<int, int>> arguments = {{DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
@@ -126,11 +123,11 @@ BindResult bindPool(const KernelCall &call) {
       kernel->temporary(DNNL_ARG_DST, yd);
       kernel->temporary(DNNL_ARG_WORKSPACE, forward.workspace_desc());
       kernel->stage(
-          Forward(forward), forward.scratchpad_desc(),
+          DnnlPooling(forward), forward.scratchpad_desc(),
           {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_DST, DNNL_ARG_DST}, {DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE}});
       arguments.push_back({DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE});
     }
-    kernel->stage(Backward(backward), backward.scratchpad_desc(), arguments);
+    kernel->stage(DnnlPoolingGradient(backward), backward.scratchpad_desc(), arguments);
     kernel->finish(backward.impl_info_str());
     return done(std::move(kernel));
   } catch (const dnnl::error &) {
