@@ -189,7 +189,9 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Write a page to look at: the plan, and what this training measured beside what was predicted; one "
                  "file, as of tessera-dump --html. Traces the third step unless --trace names others")
       ->type_name("FILE");
-  app.add_flag("--profile", r.profile, "Show which steps took the time");
+  app.add_flag("--profile", r.profile,
+               "Show which steps took the time, how far each kind of kernel is from what this machine can do, and the "
+               "three largest losses");
   auto *quiet = app.add_flag("--quiet", c.quiet, "Print errors only");
   app.add_flag("--json", c.json, "With --check or --infer: print one JSON object instead of text")->excludes(quiet);
 }
@@ -464,12 +466,12 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     Status status = runPlan(*plan, c.run, world, console, result);
     if (status && world.rank() == 0)
       status = page.write(plan->path);
-    if (!status && context->supervised && !world.aborted().empty())
-      c.exitCode = kExitOther; // tells the supervisor that this rank is not the one at fault
     if (status && world.rank() == 0 && c.json && result.latency) {
       std::fputs(latencyJson(*result.latency).c_str(), stdout);
       std::fflush(stdout);
     }
+    if (!status && context->supervised && !world.aborted().empty())
+      c.exitCode = kExitOther; // tells the supervisor that this rank is not the one at fault
     else if (!status)
       tellSupervisor(status.message());
     return status;

@@ -2,6 +2,7 @@
 #include "runtime/session/Session.h"
 #include "runtime/checkpoint/FolderLock.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/session/Profile.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/telemetry/Monitor.h"
 
@@ -48,6 +49,16 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
     return Status::error(checkpoint + ": says that the run was in epoch " + std::to_string(position.epoch) +
                          ", which no run comes to");
   return first + position.sample / batch;
+}
+
+LoadOptions loadOptions(const RunOptions &options) {
+  LoadOptions load;
+  load.threads = options.threads;
+  load.widen = options.widen;
+  load.device.tf32 = options.tf32;
+  load.device.graphs = options.graphs;
+  load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
+  return load;
 }
 
 namespace {
@@ -142,56 +153,6 @@ Status introduce(Session &s) {
   return Status();
 }
 
-/// Prints how long every program's steps took, with equal descriptions added up.
-void printProfile(Session &s) {
-  const plan::Plan &plan = s.executor.plan();
-  for (int p = 0; p < plan.programs_size(); ++p) {
-    const StepTimes &times = s.executor.times(p);
-    if (times.runs == 0)
-      continue;
-    double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
-    std::vector<int> order(times.seconds.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return times.seconds[size_t(a)] > times.seconds[size_t(b)]; });
-    auto runs = double(times.runs);
-    s.console.line("profile of program " + plan.programs(p).name() +
-                   " on rank 0: " + numberText(total / runs * 1e3, 4) + " ms a run; by kernel:");
-    std::map<std::string, std::pair<double, uint64_t>> kinds;
-    auto describe = [&](int step) {
-      const plan::Step &st = plan.programs(p).steps(step);
-      const CollectiveCall *call = s.executor.collective(p, step);
-      return call ? "collective: " + collectiveName(st.collective().kind()) +
-                        (call->joined() ? ", sent with an earlier step" : "")
-                  : s.executor.loaded().describe(uint32_t(p), uint32_t(step));
-    };
-    for (int step : order) {
-      auto &[seconds, count] = kinds[describe(step)];
-      seconds += times.seconds[size_t(step)];
-      count += s.executor.order(p).timesOf(uint32_t(step));
-    }
-    std::vector<std::pair<double, std::string>> sorted;
-    for (const auto &[kind, entry] : kinds)
-      sorted.push_back({-entry.first, kind});
-    std::sort(sorted.begin(), sorted.end());
-    auto row = [&](double seconds, const std::string &what) {
-      char text[64];
-      std::snprintf(text, sizeof text, "  %9.3f ms %5.1f %%  ", seconds / runs * 1e3,
-                    100 * seconds / std::max(total, 1e-12));
-      s.console.line(text + what);
-    };
-    for (size_t i = 0; i < sorted.size() && i < 20; ++i)
-      row(-sorted[i].first, std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
-    s.console.line("by step:");
-    for (size_t i = 0; i < order.size() && i < 30; ++i) {
-      const uint32_t calls = s.executor.order(p).timesOf(uint32_t(order[i]));
-      row(times.seconds[size_t(order[i])], plan.programs(p).steps(order[i]).name() +
-                                               (calls == 1 ? "" : " x " + std::to_string(calls)) + "  (" +
-                                               describe(order[i]) + ")");
-    }
-  }
-}
-
 } // namespace
 
 /// What follows when the executor is there.
@@ -228,8 +189,8 @@ static Status runSession(Session &session) {
     TESSERA_RETURN_IF_ERROR(verify(session));
     break;
   }
-  if (options.profile && session.leader())
-    printProfile(session);
+  if (options.profile)
+    TESSERA_RETURN_IF_ERROR(showProfile(session));
   if (const ProgramRunner *programs = session.executor.capabilities().programs; programs && session.leader())
     if (const std::string notice = programs->notice(); !notice.empty())
       session.console.line("note: " + notice);
@@ -247,14 +208,8 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   Result<Platform> platform = Platform::open(where, world);
   if (!platform)
     return platform.status();
-  LoadOptions load;
-  load.threads = options.threads;
-  load.widen = options.widen;
-  load.device.tf32 = options.tf32;
-  load.device.graphs = options.graphs;
-  load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
-  Result<std::unique_ptr<Executor>> executor =
-      Executor::create(plan.ranks[size_t(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
+  Result<std::unique_ptr<Executor>> executor = Executor::create(
+      plan.ranks[size_t(world.rank())], *platform->backend, world, loadOptions(options), platform->deviceWorld.get());
   if (!executor)
     return executor.status();
   Session session{plan, options, world, console, result, **executor, *platform, log};

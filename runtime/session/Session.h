@@ -126,6 +126,9 @@ Status loadInitialWeights(Session &session, Executor &executor);
 /// Called by all ranks. Loads parameters and states from a checkpoint of this run and returns its position.
 Result<RunPosition> reload(Session &session, const std::string &checkpoint);
 
+/// As a run's options want a plan loaded.
+LoadOptions loadOptions(const RunOptions &options);
+
 Status train(Session &session);
 /// One pass over the evaluation data. `step` is for the log.
 Status evaluate(Session &session, int64_t step);
