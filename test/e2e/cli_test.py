@@ -174,6 +174,26 @@ def infer_tells_latency_and_throughput(c):
 
 
 @case
+def profile_tells_limits_and_losses(c):
+    c.compile(mesh="data=2", mode="data")
+    text = c.train("plan", "--profile", steps=3)
+    table = text[text.index("this machine's limits, measured now: "):].splitlines()
+    expect(re.fullmatch(r".*: products [\d.e+]+ GFLOP/s in f32; memory [\d.e+]+ GB/s", table[0]), table[0])
+    limit, share, total = re.fullmatch(r"at them a run takes ([\d.]+) ms, (\d+) % of ([\d.]+) ms:", table[1]).groups()
+    kinds, losses = {}, []
+    for line in table[3:]:
+        if row := re.fullmatch(r" +([\d.]+) +\d+ % +\d+ % +(\S+) +(\S+ %|-) +\S+ +\d+ % +(\d+)  (.*)", line):
+            kinds[row[5]] = float(row[1]), row[2], int(row[4])
+        elif row := re.fullmatch(r" +([\d.]+) ms  (.*): \d+ calls? at (\d+) % of the limit by (arithmetic|memory)", line):
+            losses.append((float(row[1]), row[2].split(",")[0]))
+    expect({"conv f32", "conv_weight_grad f32", "matmul f32", "all-reduce"} <= kinds.keys(), kinds)
+    expect(kinds["conv f32"][1:] != ("-", 0) and float(kinds["matmul f32"][1]) > 0 and kinds["all-reduce"][1] == "-", kinds)
+    np.testing.assert_allclose(sum(ms for ms, *_ in kinds.values()), float(total), rtol=0.01)
+    expect(0 < float(limit) and abs(float(limit) / float(total) * 100 - int(share)) < 2, table[1])
+    expect(len(losses) == 3 and losses == sorted(losses, reverse=True) and all(kind in kinds for _, kind in losses), losses)
+
+
+@case
 def training_resumes(c):
     c.compile()
     whole = c.losses("plan", steps=4)
