@@ -1,4 +1,4 @@
-"""The networks that versus_pytorch.py trains, as PyTorch modules with an example batch.
+"""The networks that versus_pytorch.py trains and infers, as PyTorch modules with an example batch.
 
     make, inputs, target, adam, images = NETWORKS["gpt2"]   # make() is seeded; inputs and target are NumPy arrays
 """
@@ -105,6 +105,12 @@ def resnet50(small):
     return net
 
 
+def torchvision_model(name):
+    import torchvision
+
+    return getattr(torchvision.models, name)()
+
+
 def mlp():
     return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(4096, 4096), nn.ReLU())))
 
@@ -125,6 +131,11 @@ def ids(words, *shape):
     return np.random.default_rng(1).integers(0, words, shape)
 
 
+def with_batch(inputs, batch):
+    """The inputs repeated or cut to another batch; as they are for 0."""
+    return np.resize(inputs, (batch or len(inputs), *inputs.shape[1:]))
+
+
 # name: module, inputs, target, whether Adam trains it (else SGD), whether it is made of convolutions
 NETWORKS = {
     "resnet50_32": (lambda: resnet50(True), images(32, 32), ids(10, 32), False, True),
@@ -134,5 +145,8 @@ NETWORKS = {
     "resnet50_224": (lambda: resnet50(False), images(8, 224), ids(1000, 8), False, True),
     "mlp": (mlp, np.random.default_rng(2).standard_normal((256, 4096)).astype(np.float32), ids(4096, 256), False, False),
     "unet": (Unet, images(4, 128), ids(21, 4, 128, 128), False, True),
+    # for inference: in training they drop parts at random
+    "mobilenet_v3": (lambda: torchvision_model("mobilenet_v3_large"), images(8, 224), ids(1000, 8), False, True),
+    "efficientnet_b0": (lambda: torchvision_model("efficientnet_b0"), images(8, 224), ids(1000, 8), False, True),
 }
 NETWORKS = {name: (seeded(row[0]), *row[1:]) for name, row in NETWORKS.items()}

@@ -1,250 +1,247 @@
 #!/usr/bin/env python3
-"""Training steps against PyTorch on the same machine, in one run.
+"""Training and inference against PyTorch, ONNX Runtime and OpenVINO on the same machine, in one run.
 
-usage: /usr/bin/python3 test/benchmark/versus_pytorch.py --bin build/bin [--networks resnet50_32,gpt2,...] [--rounds 5]
-                                                         [--steps 6] [--only PART]
+usage: test/benchmark/versus_pytorch.py --bin build/bin [--python PYTHON] [--networks resnet50_32,gpt2,...]
+         [--precisions f32,bf16] [--rounds 3] [--steps 4] [--inference resnet50_224,bert,...] [--batches 1,8,32]
+         [--json FILE]
 
-Networks (torch_networks.py): resnet50_32 (32x32 images, batch 32), gpt2 (12 layers, width 768, 128 tokens, batch 4), bert
-(the same size), vit (12 layers, width 384, 224x224, batch 8), resnet50_224 (batch 8), mlp (4 x 4096, batch 256), unet (4
-levels, 128x128, batch 4). Contestants alternate; each round gives the median step without the first; printed are the
-median over rounds with the spread, and the peak memory (resident set) of all processes.
-  1 rank, 2 threads     against PyTorch with 2 threads; for convolutions in the default and channels-last memory format
+PYTHON has torch, torchvision, numpy and onnx, for the inference also onnxruntime and openvino: any versions, for example
+  python3 -m venv peers && peers/bin/pip install torch torchvision numpy onnx onnxruntime openvino
+Default is Debian's (tools/install-deps.sh --bench), whose slow reference BLAS is replaced by OpenBLAS.
+
+Training (--networks, of torch_networks.py; "" leaves it out), in float32 and bfloat16 (autocast):
+  1 rank, 2 threads     against PyTorch with 2 threads
   2 ranks, 1 thread     against DistributedDataParallel on gloo, 2 processes of 1 thread, half of the batch each
-Needs Debian's python3-torch and libopenblas0-pthread (tools/install-deps.sh --bench); the slow reference BLAS that
-Debian's PyTorch links is replaced by OpenBLAS.
+Inference (--inference; "" leaves it out) in float32 on 2 threads, for each batch of --batches.
+
+PyTorch runs in its default setting, compiled and, with convolutions, both with channels last. Those that are within 5 %
+of the best in the first round stay; the best median counts. Contestants alternate. A round gives the median step after
+two to warm up; printed are the median over rounds with the spread, and the peak memory (resident set) of all processes.
+A contestant that fails is named, with its reason, and left out.
 
 The floating-point work is counted from the layers and products (two operations per multiply-add, backward twice the
-forward). The share of peak is against what OpenBLAS reaches with 2 threads in a product of two 4096 x 4096 matrices,
-measured in every round among the contestants: the yardstick moves with the machine.
+forward). The share of peak is against PyTorch's product of two 4096 x 4096 matrices with 2 threads, measured in every
+round among the contestants: the yardstick moves with the machine.
 """
 import argparse
 import glob
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
 
 import numpy as np
 
-PEAK = 4096  # the yardstick's matrices
-YARDSTICK = f"product of {PEAK} x {PEAK} matrices, 2 threads"
+WARMUP, CLOSE, YARDSTICK = 2, 1.05, 4096
+SETTINGS = {"default": {}, "compiled": {"compiled": True}, "channels-last": {"channels_last": True},
+            "compiled, channels-last": {"compiled": True, "channels_last": True}}
+INFERENCE = "resnet50_224,bert,gpt2,mobilenet_v3,efficientnet_b0"
 
 
-def torch_steps(network, steps, part=slice(None), channels_last=False, wrap=lambda n: n):
-    import torch
-    from torch_networks import NETWORKS
-
-    make, inputs, target, adam, _ = NETWORKS[network]
-    net, x, y = make().train(), torch.from_numpy(inputs[part]), torch.from_numpy(target[part])
-    if channels_last:
-        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    model = wrap(net)
-    optimizer = (torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01) if adam else
-                 torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4))
-    times, losses = [], []
-    for _ in range(steps):
-        start = time.perf_counter()
-        optimizer.zero_grad()
-        out = model(x)
-        if out.dim() == 3:  # classes last
-            out = out.transpose(1, 2)
-        loss = torch.nn.functional.cross_entropy(out, y)
-        loss.backward()
-        optimizer.step()
-        times.append(time.perf_counter() - start)
-        losses.append(loss.item())
-    return times, losses
+class Failed(Exception):
+    pass
 
 
-def child(what, network, steps):
-    """One contestant's round, in a process of its own; the result is its last line."""
-    import torch
+class Machine:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
 
-    if what == "peak":  # one "step" is a product
-        torch.set_num_threads(2)
-        a, b = torch.randn(PEAK, PEAK), torch.randn(PEAK, PEAK)
-        times, losses = [], []
-        for _ in range(steps):
-            start = time.perf_counter()
-            torch.mm(a, b)
-            times.append(time.perf_counter() - start)
-    elif what == "ddp":
-        import torch.distributed as dist
-        from torch_networks import NETWORKS
+    def environment(self, threads, **more):
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads), **more)
+        if self.args.python == "/usr/bin/python3" and (openblas := glob.glob("/usr/lib/*/openblas-pthread")):
+            env["LD_LIBRARY_PATH"] = openblas[0] + ":" + env.get("LD_LIBRARY_PATH", "")
+        return env
 
-        torch.set_num_threads(1)
-        rank, batch = int(os.environ["RANK"]), len(NETWORKS[network][1])
-        dist.init_process_group("gloo")
-        times, losses = torch_steps(network, steps, slice(rank * batch // 2, (rank + 1) * batch // 2),
-                                    NETWORKS[network][4], torch.nn.parallel.DistributedDataParallel)
-        dist.destroy_process_group()
-    else:
-        torch.set_num_threads(2)
-        times, losses = torch_steps(network, steps, channels_last=what == "channels-last")
-    # Not getrusage: its maximum counts the parent's memory between fork and exec.
-    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024
-    print(json.dumps({"times": times, "losses": losses, "peak_mib": peak}))
+    def peer(self, task, ranks=1, **options):
+        """A task of torch_contestant.py in `ranks` processes; rank 0's result, with the memory of all."""
+        command = [self.args.python, pathlib.Path(__file__).with_name("torch_contestant.py"), task, json.dumps(options)]
+        more = [{}]
+        if ranks > 1:
+            command[-1] = json.dumps(options | {"ranks": ranks})
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = str(free.getsockname()[1])
+            more = [{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks), "RANK": str(rank)}
+                    for rank in range(ranks)]
+        running = [subprocess.Popen([str(c) for c in command], env=self.environment(options.get("threads", 2), **m),
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for m in more]
+        try:
+            outputs = [process.communicate(timeout=self.args.limit) for process in running]
+        except subprocess.TimeoutExpired as slow:
+            raise Failed(f"took more than {self.args.limit} s") from slow
+        finally:
+            for process in running:
+                process.kill()
+        for process, (_, errors) in zip(running, outputs):
+            if process.returncode:
+                raise Failed((errors.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+        results = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+        return results[0] | {"peak_mib": sum(result["peak_mib"] for result in results)}
 
+    def ours(self, program, *options):
+        """Runs one of our programs. Returns its peak memory in MiB."""
+        command = ["/usr/bin/time", "-f", "%M", self.args.bin / program, *options]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{program}: {done.stdout}{done.stderr}")
+        return int(done.stderr.split()[-1]) / 1024
 
-def forward_flops(network):
-    """Two operations for every multiply-add of convolutions, dense layers and products of activations."""
-    import torch
-    from torch_networks import NETWORKS
+    def train(self, plan, threads):
+        log = self.folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        peak = self.ours("tessera-run", plan, "--data", f"npy:{self.folder / 'x.npy'},{self.folder / 'y.npy'}", "--steps",
+                         self.args.steps + WARMUP, "--log", log, "--threads", threads)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return {"times": [line["seconds"] for line in lines], "losses": [line["loss"] for line in lines], "peak_mib": peak}
 
-    total = [0]
-
-    def hook(module, inputs, output):
-        if isinstance(module, torch.nn.Conv2d):
-            total[0] += 2 * output.numel() * module.weight[0].numel()
-        elif isinstance(module, torch.nn.ConvTranspose2d):
-            total[0] += 2 * inputs[0].numel() * module.weight[0].numel()
-        elif isinstance(module, torch.nn.Linear):
-            total[0] += 2 * output.numel() * module.in_features
-
-    product = torch.Tensor.__matmul__
-
-    def counted(a, b):
-        out = product(a, b)
-        total[0] += 2 * out.numel() * a.shape[-1]
-        return out
-
-    make, inputs, *_ = NETWORKS[network]
-    net = make().eval()
-    for module in net.modules():
-        module.register_forward_hook(hook)
-    torch.Tensor.__matmul__ = counted
-    with torch.no_grad():
-        net(torch.from_numpy(inputs))
-    torch.Tensor.__matmul__ = product
-    return total[0]
+    def infer(self, plan, data):
+        log, out = self.folder / "log.jsonl", self.folder / "ours"
+        log.unlink(missing_ok=True)
+        peak = self.ours("tessera-run", plan, "--infer", "--output", out, "--data", f"npy:{data}", "--log", log, "--threads", 2)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return {"times": [line["seconds"] for line in lines if "seconds" in line], "peak_mib": peak}
 
 
-def environment(threads):
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads))
-    openblas = glob.glob("/usr/lib/*/openblas-pthread")
-    if not openblas:
-        sys.exit("OpenBLAS is not installed: tools/install-deps.sh --bench")
-    env["LD_LIBRARY_PATH"] = openblas[0] + ":" + env.get("LD_LIBRARY_PATH", "")
-    return env
+def contest(contestants, rounds):
+    """Alternates. Returns the results of every round by name; of PyTorch's settings only the good ones go on."""
+    results = {}
+    for number in range(rounds):
+        for name, (family, run) in contestants.items():
+            if number and name not in results:
+                continue
+            try:
+                results.setdefault(name, []).append(run())
+            except Failed as reason:
+                results.pop(name, None)
+                print(f"  {name} failed: {reason}", flush=True)
+        best = {}
+        for name, rows in results.items():
+            family = contestants[name][0]
+            best[family] = min(best.get(family, np.inf), median_of(rows[0]))
+        results = {n: rows for n, rows in results.items() if median_of(rows[0]) <= CLOSE * best[contestants[n][0]]}
+    return results
 
 
-def start_child(what, network, steps, env):
-    command = [sys.executable, __file__, "--child", what, "--networks", network, "--steps", str(steps)]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def median_of(result):
+    return statistics.median(result["times"][WARMUP:])
 
 
-def finish(processes):
-    outputs = [process.communicate() for process in processes]
-    if any(process.returncode for process in processes):
-        sys.exit(f"PyTorch failed: {outputs}")
-    result = json.loads(outputs[0][0].splitlines()[-1])
-    result["peak_mib"] *= len(processes)  # of equal size
-    return result
+def rank_table(contestants, results, show):
+    """Prints a row for each, and returns {family: best median}."""
+    best = {}
+    for name, rows in results.items():
+        medians = [median_of(row) for row in rows]
+        value = statistics.median(medians)
+        family = contestants[name][0]
+        best[family] = min(best.get(family, np.inf), value)
+        print(f"  {name:46} {value * 1e3:10.2f} {min(medians) * 1e3:9.2f} {max(medians) * 1e3:9.2f} "
+              f"{rows[-1]['peak_mib']:9.0f}  {show(family, rows, value)}", flush=True)
+    return best
 
 
-def run_torch(what, network, steps):
-    if what != "ddp":
-        return finish([start_child(what, network, steps, environment(2))])
-    env = dict(environment(1), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29500 + os.getpid() % 1000), WORLD_SIZE="2")
-    return finish([start_child(what, network, steps, dict(env, RANK=str(rank))) for rank in range(2)])
+def training(machine, network, precision, told):
+    args, folder = machine.args, machine.folder
+    facts = machine.peer("facts", network=network, folder=str(folder), train=True)
+    optimizer = "adamw:lr=0.0001,weight_decay=0.01" if facts["adam"] else "sgd:lr=0.01,momentum=0.9,weight_decay=0.0005"
+    contestants = {}
+    for ranks, threads in (1, 2), (2, 1):
+        plan, family = folder / f"plan{ranks}", f"{ranks} rank{'s' * (ranks > 1)}, {threads} thread{'s' * (threads > 1)}"
+        machine.ours("tessera-compile", folder / "net.onnx", "--mesh", f"data={ranks}", "--mode", "data", "--train", "--loss",
+                     "cross_entropy", "--optimizer", optimizer, "--precision", precision, "-o", plan)
+        contestants[f"Tessera, {family}"] = f"Tessera {ranks}", lambda p=plan, t=threads: machine.train(p, t)
+        for setting, options in SETTINGS.items():
+            if "channels_last" in options and not facts["images"]:
+                continue
+            contestants[f"PyTorch, {family}, {setting}"] = f"PyTorch {ranks}", lambda o=options, r=ranks, t=threads: machine.peer(
+                "train", ranks=r, threads=t, network=network, steps=args.steps + WARMUP, precision=precision, **o)
+    contestants["product of matrices, 2 threads"] = "yardstick", lambda: machine.peer("product", precision=precision)
+    results = contest(contestants, args.rounds)
+    gflop, yardstick = 3 * facts["flops"] / 1e9, 2 * YARDSTICK**3 / 1e9
+    measured = results.get("product of matrices, 2 threads")
+    peak = yardstick / statistics.median(median_of(row) for row in measured) if measured else float("nan")
+    print(f"{network}, training in {precision}: {gflop:.0f} GFLOP a step; PyTorch {facts['torch']}; {args.rounds} rounds of "
+          f"{args.steps} steps\n  {'':46} {'ms':>10} {'min':>9} {'max':>9} {'peak MiB':>9}  of peak, first losses")
+
+    def show(family, rows, seconds):
+        rate = (yardstick if family == "yardstick" else gflop) / seconds
+        return f"{rate / peak:4.0%} of {peak:.0f} GFLOP/s  " + " ".join(f"{loss:.5f}" for loss in rows[-1].get("losses", [])[:3])
+
+    best = rank_table(contestants, results, show)
+    for ranks in 1, 2:
+        if f"PyTorch {ranks}" in best:
+            ratio = best[f"PyTorch {ranks}"] / best[f"Tessera {ranks}"]
+            told[f"train {network} {precision} {ranks}"] = {"times": ratio, "seconds": best[f"Tessera {ranks}"]}
+            print(f"  as fast as PyTorch's best setting on {ranks} rank{'s' * (ranks > 1)}: {ratio:.2f} times", flush=True)
 
 
-def measured(*command):
-    """Runs a program. Returns what it printed, and its peak memory in MiB."""
-    done = subprocess.run(["/usr/bin/time", "-f", "%M", *[str(c) for c in command]], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{command}: {done.stdout}{done.stderr}")
-    return int(done.stderr.split()[-1]) / 1024
+def inference(machine, network, batch, told):
+    args, folder = machine.args, machine.folder
+    facts = machine.peer("facts", network=network, folder=str(folder), train=False, batch=batch)
+    steps = args.inferences + WARMUP
+    x = np.load(folder / "x.npy")
+    np.save(folder / "many.npy", np.concatenate([x] * steps))
+    machine.ours("tessera-compile", folder / "net.onnx", "--mesh", "1", "--mode", "data", "-o", folder / "plan")
+    contestants = {"Tessera": ("Tessera", lambda: machine.infer(folder / "plan", folder / "many.npy"))}
+    engines = ["onnxruntime", "openvino", "torch", "torch, compiled"] + ["torch, compiled, channels-last"] * facts["images"]
+    for engine in engines:
+        family = engine.split(",")[0]
+        contestants[engine] = family, lambda e=engine: machine.peer("infer", engine=e, network=network, folder=str(folder),
+                                                                    steps=steps)
+    results = contest(contestants, args.rounds)
+    ours = np.load(sorted((folder / "ours").glob("output*.npy"))[0])[:len(x)]
+    print(f"{network}, inference, batch {batch}, 2 threads; {args.rounds} rounds of {args.inferences} batches\n"
+          f"  {'':46} {'ms':>10} {'min':>9} {'max':>9} {'peak MiB':>9}  p90 ms, p99 ms, samples/s")
 
+    def show(family, rows, seconds):
+        times = np.concatenate([row["times"][WARMUP:] for row in rows])
+        p90, p99 = np.quantile(times, [0.9, 0.99], method="inverted_cdf")
+        return f"{p90 * 1e3:8.2f} {p99 * 1e3:8.2f} {batch * len(times) / times.sum():9.1f}"
 
-def run_tessera(binary, plan, steps, folder, threads):
-    log = folder / "log.jsonl"
-    log.unlink(missing_ok=True)
-    peak = measured(binary / "tessera-run", plan, "--data", f"npy:{folder / 'x.npy'},{folder / 'y.npy'}", "--steps", steps,
-                    "--log", log, "--threads", threads)
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return {"times": [line["seconds"] for line in lines], "losses": [line["loss"] for line in lines], "peak_mib": peak}
-
-
-def export(network, folder):
-    import torch
-    from torch_networks import NETWORKS
-
-    make, inputs, target, _, images = NETWORKS[network]
-    np.save(folder / "x.npy", inputs)
-    np.save(folder / "y.npy", target)
-    warnings.filterwarnings("ignore")  # one for every BatchNorm's counter
-    torch.onnx.export(make(), torch.from_numpy(inputs), str(folder / "net.onnx"), opset_version=17,
-                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
-                      input_names=["x"], output_names=["logits"])
-
-
-def contest(args, network):
-    from torch_networks import NETWORKS
-
-    _, _, _, adam, convolutions = NETWORKS[network]
-    optimizer = "adamw:lr=0.0001,weight_decay=0.01" if adam else "sgd:lr=0.01,momentum=0.9,weight_decay=0.0005"
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        export(network, folder)
-        compiled = []
-        for ranks in (1, 2):
-            start = time.perf_counter()
-            peak = measured(args.bin / "tessera-compile", folder / "net.onnx", "--mesh", f"data={ranks}", "--mode", "data",
-                            "--train", "--loss", "cross_entropy", "--optimizer", optimizer, "-o", folder / f"plan{ranks}")
-            compiled.append(f"{time.perf_counter() - start:.2f} s and {peak:.0f} MiB for {ranks} rank(s)")
-
-        contestants = {"Tessera, 1 rank, 2 threads": lambda: run_tessera(args.bin, folder / "plan1", args.steps, folder, 2)}
-        for layout in ("default", "channels-last") if convolutions else ("default",):
-            contestants[f"PyTorch, 2 threads, {layout}"] = lambda w=layout: run_torch(w, network, args.steps)
-        contestants["Tessera, 2 ranks, 1 thread each"] = lambda: run_tessera(args.bin, folder / "plan2", args.steps, folder, 1)
-        contestants["PyTorch DDP gloo, 2 processes, 1 thread each"] = lambda: run_torch("ddp", network, args.steps)
-        contestants = {k: v for k, v in contestants.items() if args.only in k}
-        contestants[YARDSTICK] = lambda: run_torch("peak", network, args.steps)
-        medians, peaks, losses = {k: [] for k in contestants}, {}, {}
-        for _ in range(args.rounds):
-            for key, run in contestants.items():
-                result = run()
-                medians[key].append(statistics.median(result["times"][1:]))
-                peaks[key] = result["peak_mib"]
-                losses[key] = result["losses"]
-
-    gflop, yardstick = 3 * forward_flops(network) / 1e9, 2 * PEAK**3 / 1e9
-    peak = yardstick / statistics.median(medians[YARDSTICK])
-    print(f"{network}: {gflop:.0f} GFLOP a step; {args.rounds} rounds of {args.steps - 1} steps")
-    print(f"{'':46} {'median s':>9} {'min':>7} {'max':>7} {'GFLOP/s':>8} {'of peak':>8} {'peak MiB':>9}  losses of the first steps")
-    for key, values in medians.items():
-        m = statistics.median(values)
-        rate = (yardstick if key == YARDSTICK else gflop) / m
-        print(f"{key:46} {m:9.3f} {min(values):7.3f} {max(values):7.3f} {rate:8.1f} {rate / peak:8.0%} {peaks[key]:9.0f}  "
-              + " ".join(f"{loss:.5f}" for loss in losses[key][:3]))
-    print("tessera-compile: " + ", ".join(compiled), flush=True)
-    ours = [statistics.median(v) for k, v in medians.items() if k.startswith("Tessera, 1")]
-    theirs = [statistics.median(v) for k, v in medians.items() if k.startswith("PyTorch, ")]
-    return min(theirs) / ours[0] if ours and theirs else None
+    best = rank_table(contestants, results, show)
+    theirs = np.load(folder / "out.npy")  # of the engine that ran last
+    print(f"  largest difference of an output, relative to the largest output: {abs(ours - theirs).max() / abs(theirs).max():.1e}")
+    peers = {family: seconds for family, seconds in best.items() if family != "Tessera"}
+    if peers:
+        ratio = min(peers.values()) / best["Tessera"]
+        told[f"infer {network} {batch}"] = {"times": ratio, "seconds": best["Tessera"]}
+        print(f"  as fast as the best of them ({min(peers, key=peers.get)}): {ratio:.2f} times", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default="/usr/bin/python3", help="a Python that has the peers")
     parser.add_argument("--networks", default="resnet50_32,gpt2,bert,vit,resnet50_224,mlp,unet")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=6, help="steps a round; the first is a warm-up")
-    parser.add_argument("--only", default="", help="contestants whose name contains this")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--precisions", default="f32,bf16")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4, help="steps a round, after two to warm up")
+    parser.add_argument("--inference", default=INFERENCE, metavar="NETWORKS")
+    parser.add_argument("--batches", default="1,8,32")
+    parser.add_argument("--inferences", type=int, default=20, help="batches a round, after two to warm up")
+    parser.add_argument("--limit", type=float, default=900, help="seconds that a contestant's round may take")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write times as fast and seconds")
     args = parser.parse_args()
-    sys.path.insert(0, str(pathlib.Path(__file__).parent))
-    if args.child:
-        return child(args.child, args.networks, args.steps)
-    ratios = {network: contest(args, network) for network in args.networks.split(",")}
-    if all(ratios.values()):
-        print("as fast as PyTorch's best setting, times: " + ", ".join(f"{k} {v:.2f}" for k, v in ratios.items())
-              + f"; geometric mean {statistics.geometric_mean(ratios.values()):.2f}")
+    told, listed = {}, lambda text: [part for part in text.split(",") if part]
+    jobs = [(training, network, precision) for network in listed(args.networks) for precision in listed(args.precisions)]
+    jobs += [(inference, network, int(batch)) for network in listed(args.inference) for batch in listed(args.batches)]
+    for job, *what in jobs:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                job(Machine(args, pathlib.Path(folder)), *what, told)
+            except Failed as reason:  # without facts there is no contest
+                print(f"{what[0]}: {reason}", flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(told, indent=1) + "\n")
+    for kind in "train", "infer":
+        ratios = {name: row["times"] for name, row in told.items() if name.startswith(kind)}
+        if ratios:
+            print(f"as fast as the best peer, times: {', '.join(f'{k[6:]} {v:.2f}' for k, v in ratios.items())}; geometric mean "
+                  f"{statistics.geometric_mean(ratios.values()):.2f}")
+    sys.exit(not told)
 
 
 if __name__ == "__main__":
