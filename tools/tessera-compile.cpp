@@ -193,7 +193,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option(
          "--pipeline", o.pipeline,
          "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1 or auto (the best that is found in "
-         "the memory of 1f1b)")
+         "the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump --schedule csv prints it")
       ->type_name("schedule=NAME");
   app.add_flag("--reproducible{8}", o.leaves,
                "The same bits on any number of ranks and under every strategy: a sum that may be cut is computed in L "
@@ -346,6 +346,13 @@ rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
     for (std::string value : option->results()) {
       if (llvm::is_contained({"--strategy", "--hybrid-options", "--profile", "--topology"}, name))
         keep(value);
+      if (compiler::PipelineOptions pipeline; name == "--pipeline") {
+        pipeline = llvm::cantFail(compiler::parsePipeline(value)); // checkOptions has parsed it
+        if (pipeline.isFile()) {
+          keep(pipeline.schedule);
+          value = "schedule=" + pipeline.schedule;
+        }
+      }
       recipe.arguments.push_back(flag && value == "true" ? name : name + "=" + value);
     }
   }
@@ -371,6 +378,8 @@ rt::Status checkFiles(const CommandLine &c) {
   rt::CommandFiles files;
   for (const std::string &path : {o.model, o.hybridOptions, o.assign.strategy, o.assign.topology, o.assign.profile})
     files.reads(path);
+  if (auto pipeline = llvm::cantFail(compiler::parsePipeline(o.pipeline)); pipeline.isFile()) // complete() parsed it
+    files.reads(pipeline.schedule);
   files.writes("--export-weights", c.exportWeights);
   files.writes("--save-strategies", o.saveStrategies);
   files.writes("--dump-strategy-graph", o.assign.dumpGraph);

@@ -3,6 +3,7 @@
 //   tessera-dump plan/                      operators, ranks, totals
 //   tessera-dump plan/ --explain /fc1/Gemm  one operator in full
 //   tessera-dump plan/ --parameters         what is trained, what is state and what constant, and why
+//   tessera-dump plan/ --schedule           what the stages of a pipeline do when
 //   tessera-dump plan/ --json               everything, as JSON
 //   tessera-dump plan/ --svg plan.svg       a picture on one screen
 //   tessera-dump plan/ --html page.html     a page to look at, with what a run measured (--trace, --log)
@@ -16,11 +17,13 @@
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Printable.h"
+#include "strategies/pipeline/PipelineIO.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dump/CompareText.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
+#include "tools/dump/ScheduleText.h"
 #include "tools/page/Compare.h"
 #include "tools/page/PageData.h"
 
@@ -50,7 +53,7 @@ static rt::Result<Json> readPages(const std::string &folder, const Report &repor
 }
 
 int main(int argc, char **argv) {
-  std::string plan, other, explain, svg, html;
+  std::string plan, other, explain, svg, html, schedule;
   RunFiles measured;
   bool json = false, all = false, parameters = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
@@ -80,6 +83,21 @@ int main(int argc, char **argv) {
       ->excludes("--explain")
       ->excludes("--svg")
       ->excludes("--html");
+  auto *ordered =
+      app.add_option(
+             "--schedule", schedule,
+             "What the stages of a pipeline do when: a table, a time line and the order; csv: the order alone, as "
+             "tessera-compile --pipeline schedule=FILE.csv reads it")
+          ->expected(0, 1)
+          ->check(CLI::IsMember({"text", "csv"}))
+          ->type_name("text|csv")
+          ->excludes(asJson)
+          ->excludes(everything)
+          ->excludes("--explain")
+          ->excludes("--svg")
+          ->excludes("--html")
+          ->excludes("--parameters")
+          ->excludes("OTHER");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --html page.html --trace trace.json\n  "
              "tessera-dump plan --json | python3 -m json.tool\n  tessera-dump plan other --html compared.html");
@@ -112,9 +130,11 @@ int main(int argc, char **argv) {
   }
   PlanFacts facts;
   PagePlans plans;
+  PlannedSchedule planned;
   const bool drawn = page || !other.empty();
   const rt::Status read = rt::visitPlanDirectory(plan, [&](const plan::Plan &rank) {
     facts.add(rank);
+    planned.add(rank);
     if (drawn)
       plans.add(rank);
   });
@@ -128,7 +148,11 @@ int main(int argc, char **argv) {
     return written ? 0 : fail(written.message());
   }
   std::string text;
-  if (drawn) {
+  if (*ordered) {
+    if (const rt::Status status = planned.read(report->json); !status)
+      return fail(status.message());
+    text = schedule == "csv" ? strategies::toCsv(planned.order) : scheduleText(planned);
+  } else if (drawn) {
     rt::Result<Json> data = readPages(plan, *report, plans, measured, other);
     if (!data)
       return fail(data.status().message());

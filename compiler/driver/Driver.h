@@ -96,7 +96,7 @@ struct CompileOptions {
   strategies::AssignStrategiesPassOptions assign;
   std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
   bool train = false;        // compile a training step, else inference
-  std::string pipeline;      // of a mesh with stages: "schedule=1f1b" (compiler/pipeline/Calls.h); empty: the defaults
+  std::string pipeline;      // of a mesh with stages (compiler/pipeline/Calls.h); empty: the defaults
   /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
   compiler::BuildTrainingPassOptions training;
   std::string gradientReduction = "mean"; // over the gradients of the batch's slices: mean or sum

@@ -23,22 +23,38 @@ static constexpr int kMaxAttempts = 5;
 /// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
 
+/// How another schedule of a pipeline may need less: in the stage that needs most.
+static std::string otherSchedule(const Compilation &run, const FittedProgram &fitted) {
+  if (!fitted.pipeline || fitted.pipeline->inFlight.empty())
+    return "";
+  const std::vector<uint64_t> &bytes = fitted.memory.stageBytes;
+  const auto stage = size_t(llvm::max_element(bytes) - bytes.begin());
+  const std::string held = std::to_string(fitted.pipeline->inFlight[stage]) + " micro-batches at once";
+  if (run.pipeline->options.isFile())
+    return llvm::formatv(", fewer forward passes before their backward passes in line {0} of {1}, which holds {2},",
+                         stage + 1, fitted.pipeline->schedule, held);
+  return fitted.pipeline->inFlight[stage] > int(bytes.size() - stage)
+             ? llvm::formatv(", --pipeline schedule=1f1b (stage {0} holds {1})", stage, held).str()
+             : "";
+}
+
 /// `needed` bytes, of which `fills` says what they hold.
-static llvm::Error overLimit(const Compilation &run, double needed, const std::string &fills, int64_t limit) {
+static llvm::Error overLimit(const Compilation &run, double needed, const std::string &fills, int64_t limit,
+                             const std::string &ways = "") {
   const CompileOptions &options = run.options;
   return llvm::make_error<DoesNotFit>(llvm::formatv(
       "the plan needs {0} per rank but the limit is {1} ({2}); use more ranks, a smaller "
-      "batch{3}{4} "
+      "batch{3}{4}{6} "
       "or a larger "
       "--memory; what fills it: {5}",
       bytesText(needed), bytesText(limit),
       options.assign.memory.empty() ? "topology " + run.assign.topology.name : "--memory",
       options.assign.mode == "auto" || run.hybrid ? "" : ", --mode auto (which cuts parameters and activations)",
-      options.train && options.recompute == "none" ? ", --recompute auto" : "", fills));
+      options.train && options.recompute == "none" ? ", --recompute auto" : "", fills, ways));
 }
 
-static llvm::Error overLimit(const Compilation &run, const compiler::MemoryReport &memory, int64_t limit) {
-  return overLimit(run, double(memory.arenaBytes), memory.str(), limit);
+static llvm::Error overLimit(const Compilation &run, const FittedProgram &fitted, int64_t limit) {
+  return overLimit(run, double(fitted.memory.arenaBytes), fitted.memory.str(), limit, otherSchedule(run, fitted));
 }
 
 /// Lays the program out. The caller checks whether it fits.
@@ -290,7 +306,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };
-  auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted.memory, limit); };
+  auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted, limit); };
   if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch).run())
     return e;
   fitted.report.memoryLimit = limit;
@@ -339,7 +355,7 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
       return fitted;
     }
     if (join.overlap == strategies::Overlapping::Off)
-      return overLimit(run, fitted.memory, limit);
+      return overLimit(run, fitted, limit);
     sayInLine(run, join, fitted.memory);
   }
 }

@@ -34,21 +34,23 @@ static Json toJson(const compiler::MemoryReport &memory) {
 static Json toJson(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory) {
   Json stages = Json::array();
   for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
-    stages.push_back({{"first", stage.first},
+    stages.push_back({{"device", stage.device},
+                      {"sections", stage.sections},
+                      {"first", stage.first},
                       {"operators", stage.operators},
                       {"forward_ns", stage.forward},
                       {"input_ns", stage.input},
                       {"weight_ns", stage.weight},
                       {"once_ns", stage.once},
-                      {"bytes_sent", stage.bytesSent}});
+                      {"bytes_sent", stage.bytesSent},
+                      {"held_bytes", stage.held},
+                      {"kept_bytes", stage.kept}});
     if (s < memory.stageBytes.size())
       stages.back()["arena_bytes"] = memory.stageBytes[s];
   }
-  return {{"schedule", pipeline.schedule},
-          {"micro_batches", pipeline.microBatches},
-          {"predicted_ns", pipeline.predicted},
-          {"bubble", pipeline.bubble},
-          {"stages", std::move(stages)}};
+  return {{"schedule", pipeline.schedule},      {"micro_batches", pipeline.microBatches},
+          {"predicted_ns", pipeline.predicted}, {"bubble", pipeline.bubble},
+          {"transfers_ns", pipeline.transfers}, {"stages", std::move(stages)}};
 }
 
 static Json toJson(const compiler::TensorRole &role, bool train) {

@@ -6,13 +6,15 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/Sections.h"
+#include "runtime/support/File.h"
+#include "strategies/pipeline/CheckOrder.h"
 #include "strategies/pipeline/FindOrder.h"
 #include "strategies/pipeline/NamedOrders.h"
+#include "strategies/pipeline/PipelineIO.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <array>
-#include <numeric>
 
 using namespace mlir;
 using tessera::strategies::Cost;
@@ -30,12 +32,34 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef part : parts) {
     auto [name, value] = part.split('=');
-    if (name.trim() != "schedule" || !llvm::is_contained(schedules(), value.trim()))
-      return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s", text.str().c_str(),
-                                     llvm::join(schedules(), ", ").c_str());
     options.schedule = value.trim().str();
+    if (name.trim() != "schedule" || (!llvm::is_contained(schedules(), options.schedule) && !options.isFile()))
+      return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s, or schedule=FILE.csv",
+                                     text.str().c_str(), llvm::join(schedules(), ", ").c_str());
   }
   return options;
+}
+
+/// The most bytes of a file with an order: some million tasks.
+static constexpr uint64_t kLargestOrder = uint64_t(1) << 26;
+
+llvm::Error readOrder(PipelineOptions &options, int64_t stages, int64_t microBatches) {
+  if (!options.isFile())
+    return llvm::Error::success();
+  if (microBatches < 2)
+    return llvm::createStringError("--pipeline schedule=%s: one micro-batch leaves nothing to order; add --train and "
+                                   "--accumulate N, or leave it out",
+                                   options.schedule.c_str());
+  rt::Result<std::string> text = rt::readFile(options.schedule, kLargestOrder);
+  if (!text)
+    return llvm::createStringError("--pipeline schedule=%s", text.status().message().c_str());
+  std::string error;
+  options.order = strategies::parseOrder(*text, options.schedule, error);
+  if (options.order)
+    error =
+        strategies::checkOrder(strategies::evenPipeline({.devices = int(stages), .microBatches = int(microBatches)}),
+                               *options.order, options.schedule);
+  return error.empty() ? llvm::Error::success() : llvm::createStringError("--pipeline schedule=" + error);
 }
 
 llvm::SmallVector<ModuleOp> stagesOf(ModuleOp module) { return llvm::SmallVector<ModuleOp>(module.getOps<ModuleOp>()); }
@@ -102,8 +126,11 @@ strategies::Pipeline pipelineOf(llvm::ArrayRef<StageTimes> stages, const Pipelin
   return pipeline;
 }
 
-/// The order by its name, or the best that is found in the memory that 1f1b needs.
-llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, llvm::StringRef schedule) {
+/// The order of a file or by its name, or the best that is found in the memory that 1f1b needs.
+llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, const PipelineOptions &options) {
+  const std::string &schedule = options.schedule;
+  if (options.order) // readOrder has checked it
+    return *options.order;
   if (schedule == "auto") {
     pipeline.limits = strategies::runInOrder(pipeline, strategies::oneForwardOneBackward(pipeline)).peak;
     strategies::FoundOrder found = strategies::findOrder(pipeline, strategies::Goal::Makespan);
@@ -114,7 +141,7 @@ llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipel
   for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
     if (schedule == named.name)
       return std::move(named.order);
-  return llvm::createStringError("internal error: no order '" + schedule.str() + "'");
+  return llvm::createStringError("internal error: no order '" + schedule + "'");
 }
 
 void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks) {
@@ -145,39 +172,45 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
     out.input = time(Section::Input);
     out.weight = time(Section::Weight);
     out.once = time(Section::Begin) + time(Section::End);
+    out.device = int(stages.size());
+    out.sections = {int64_t(Section::Body), int64_t(Section::Input), int64_t(Section::Weight)};
     out.bytesSent = priced->sent;
+    out.held = priced->held + priced->kept;
+    out.kept = priced->kept;
     stages.push_back(*priced);
   }
   auto staged = functions.front()->getAttrOfType<IntegerAttr>(graph::kMicroBatchesAttr);
-  Cost busy = 0;
   if (!staged) { // one micro-batch, for which the stages run one after the other
     report.schedule = "none";
+    Cost busy = 0;
     for (const StageReport &stage : report.stages) {
       busy += stage.once;
       report.predicted += stage.once + (stage.bytesSent > 0 ? costs.message(stage.bytesSent) : 0);
     }
-  } else {
-    report.microBatches = staged.getInt();
-    const strategies::Pipeline pipeline = pipelineOf(stages, costs, report.microBatches);
-    if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
-      return llvm::createStringError("internal error: the pipeline: " + error);
-    llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, report.schedule);
-    if (!order)
-      return order.takeError();
-    const strategies::PipelineRun run = strategies::runInOrder(pipeline, *order);
-    if (!run.error.empty())
-      return llvm::createStringError("internal error: the pipeline's order: " + run.error);
-    Cost once = 0;
-    for (const StageReport &stage : report.stages) {
-      once = std::max(once, stage.once);
-      busy += stage.once + report.microBatches * (stage.forward + stage.input + stage.weight);
-    }
-    report.predicted = run.makespan + once;
-    for (auto [func, tasks] : llvm::zip_equal(functions, *order))
-      setCalls(func, tasks);
+    if (report.predicted > 0)
+      report.bubble = 1 - double(busy) / (double(report.predicted) * double(modules.size()));
+    return llvm::Error::success();
   }
-  if (report.predicted > 0)
-    report.bubble = 1 - double(busy) / (double(report.predicted) * double(modules.size()));
+  report.microBatches = staged.getInt();
+  const strategies::Pipeline pipeline = pipelineOf(stages, costs, report.microBatches);
+  if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
+    return llvm::createStringError("internal error: the pipeline: " + error);
+  llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, options);
+  if (!order)
+    return order.takeError();
+  const strategies::PipelineRun run = strategies::runInOrder(pipeline, *order);
+  if (!run.error.empty())
+    return llvm::createStringError("internal error: the pipeline's order: " + run.error);
+  std::vector<Cost> once;
+  for (const StageReport &stage : report.stages)
+    once.push_back(stage.once);
+  const strategies::PipelineStep step = strategies::stepOf(pipeline, run, once);
+  report.predicted = step.time;
+  report.bubble = step.bubble;
+  report.transfers = pipeline.transfers;
+  report.inFlight = strategies::mostInFlight(pipeline, *order);
+  for (auto [func, tasks] : llvm::zip_equal(functions, *order))
+    setCalls(func, tasks);
   return llvm::Error::success();
 }
 

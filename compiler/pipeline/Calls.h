@@ -12,22 +12,35 @@
 #define TESSERA_COMPILER_PIPELINE_CALLS_H
 
 #include "compiler/pipeline/PlaceOperators.h"
+#include "strategies/pipeline/Pipeline.h"
+
+#include <array>
+#include <optional>
 
 namespace tessera::compiler {
 
 struct PipelineOptions {
-  std::string schedule = "auto"; // gpipe, 1f1b, zb-h1, or auto: the best that is found
+  std::string schedule = "auto";                  // gpipe, 1f1b, zb-h1, or auto: the best that is found; or a file
+  std::optional<strategies::PipelineOrder> order; // what the file says
+
+  /// Whether the schedule is a file of an order (strategies/pipeline/PipelineIO.h).
+  bool isFile() const { return llvm::StringRef(schedule).ends_with(".csv"); }
 };
 
-/// "schedule=1f1b". Empty text: the defaults.
+/// "schedule=1f1b", "schedule=FILE.csv". Empty text: the defaults. Reads no file.
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
+/// Reads the file of the schedule, if it is one, and checks that so many stages can run in its order.
+llvm::Error readOrder(PipelineOptions &options, int64_t stages, int64_t microBatches);
 
 struct StageReport {
+  int device = 0;                                      // place on the axis of the stages
+  std::array<int64_t, 3> sections = {};                // of the rank's program: Forward, Input and Weight
   std::string first;                                   // name of the first operator of the forward pass
   int64_t operators = 0;                               // of the first function
   strategies::Cost forward = 0, input = 0, weight = 0; // for one micro-batch
   strategies::Cost once = 0;                           // before and behind all micro-batches
   int64_t bytesSent = 0;                               // by one rank to other stages, for one micro-batch
+  int64_t held = 0, kept = 0;                          // bytes that it leaves for Input, and of them also for Weight
 };
 
 struct PipelineReport {
@@ -36,6 +49,8 @@ struct PipelineReport {
   strategies::Cost predicted = 0; // of a step
   double bubble = 0;              // the part of the time of all stages in which they wait for one another
   std::vector<StageReport> stages;
+  std::vector<strategies::Cost> transfers; // between a stage and the next, for one micro-batch
+  std::vector<int> inFlight;               // by device: micro-batches that it holds at once; empty without them
 };
 
 /// The modules of the stages, in their order. Empty: the module is no pipeline.

@@ -103,11 +103,38 @@ Pipeline withWholeBackward(Pipeline pipeline) {
   return pipeline;
 }
 
-int64_t mostWork(const Pipeline &pipeline) {
+static std::vector<int64_t> workOf(const Pipeline &pipeline) {
   std::vector<int64_t> work(size_t(pipeline.devices), 0);
   for (const PipelineStage &stage : pipeline.stages)
     work[size_t(stage.device)] += (stage.forward + stage.input + stage.weight) * pipeline.microBatches;
+  return work;
+}
+
+int64_t mostWork(const Pipeline &pipeline) {
+  const std::vector<int64_t> work = workOf(pipeline);
   return *std::max_element(work.begin(), work.end());
+}
+
+PipelineStep stepOf(const Pipeline &pipeline, const PipelineRun &run, const std::vector<int64_t> &once) {
+  PipelineStep step{run.makespan + *std::max_element(once.begin(), once.end()), 0, workOf(pipeline)};
+  double all = 0;
+  for (size_t d = 0; d < once.size(); ++d)
+    all += double(step.busy[d] += once[d]);
+  if (step.time > 0)
+    step.bubble = 1 - all / (double(step.time) * pipeline.devices);
+  return step;
+}
+
+std::vector<int> mostInFlight(const Pipeline &pipeline, const PipelineOrder &order) {
+  std::vector<int> most(size_t(pipeline.devices), 0);
+  for (size_t d = 0; d < order.size(); ++d) {
+    int now = 0;
+    for (const PipelineTask &task : order[d]) {
+      now += task.action == Action::Forward ? 1 : task.action == Action::Weight ? -1 : 0;
+      most[d] = std::max(most[d], now);
+    }
+  }
+  return most;
 }
 
 std::string checkPipeline(const Pipeline &pipeline) {

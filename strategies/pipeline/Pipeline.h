@@ -88,6 +88,18 @@ struct PipelineRun {
 /// Lets every task start as early as the order allows. Memory is counted and not limited.
 PipelineRun runInOrder(const Pipeline &pipeline, const PipelineOrder &order);
 
+/// A whole step: the run between what every device does `once`, before and behind all micro-batches. The only home of a
+/// pipeline's predicted time. Requires a run without error.
+struct PipelineStep {
+  int64_t time = 0;
+  double bubble = 0;         // the part of the time of all devices in which they wait for one another
+  std::vector<int64_t> busy; // by device
+};
+PipelineStep stepOf(const Pipeline &pipeline, const PipelineRun &run, const std::vector<int64_t> &once);
+
+/// By device the most micro-batches, each counted in every stage, that are between Forward and the end of Weight.
+std::vector<int> mostInFlight(const Pipeline &pipeline, const PipelineOrder &order);
+
 /// Whether a run keeps the limits of memory.
 bool fits(const Pipeline &pipeline, const PipelineRun &run);
 

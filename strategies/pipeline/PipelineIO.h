@@ -11,7 +11,8 @@
 // Left out may be a device (then stage s lies on device s), times and bytes of 0, transfers and limits.
 //
 // An order is a table, as in PyTorch: a line for each device, and in it "2F0" for Forward of micro-batch 0 in stage 2,
-// "2I0" for Input, and "2W0" for Weight.
+// "2I0" for Input, and "2W0" for Weight. Where it is read, "2B0" stands for Input and Weight behind it, cells may be
+// empty, and blanks do not count.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_PIPELINE_PIPELINEIO_H
@@ -20,6 +21,7 @@
 #include "strategies/pipeline/Pipeline.h"
 
 #include <optional>
+#include <string_view>
 
 namespace tessera::strategies {
 
@@ -27,6 +29,13 @@ namespace tessera::strategies {
 std::optional<Pipeline> parsePipeline(const std::string &text, const std::string &name, std::string &error);
 
 std::string toCsv(const PipelineOrder &order);
+
+/// "2F0".
+std::string taskText(PipelineTask task);
+
+/// The order, or nothing and a sentence in `error` that begins with `name` and the line. Only the form is checked
+/// (CheckOrder.h has the rest).
+std::optional<PipelineOrder> parseOrder(std::string_view text, const std::string &name, std::string &error);
 
 } // namespace tessera::strategies
 

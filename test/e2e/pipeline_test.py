@@ -108,6 +108,85 @@ def tied_table(c):
            "ids,segments", "--optimizer", "adam:lr=0.01", rows=0)
 
 
+def order_of(c, plan):
+    """What tessera-dump prints for tessera-compile, as lists of tasks."""
+    return [line.split(",") for line in c.run(c.bin / "tessera-dump", plan, "--schedule", "csv").splitlines()]
+
+
+@case
+def orders_as_files(c):
+    """The order of a plan is printed, read back, and gives the same plan; what it may not be is told."""
+    path, parts = c.folder / "order.csv", 4
+    for mesh, schedule in (("stage=2,data=2", "zb-h1"), ("stage=3", "gpipe"), ("stage=3", "auto")):
+        plan = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}")
+        order = order_of(c, plan)
+        expect(sorted(task for line in order for task in line) ==
+               sorted(f"{s}{a}{m}" for s in range(len(order)) for a in "FIW" for m in range(parts)), order)
+        path.write_text("".join(",".join(line) + "\n" for line in order))
+        again = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={path}")
+        expect(f"schedule {path}" in c.told, c.told)
+        expect(order_of(c, again) == order, f"{mesh} {schedule}: {order_of(c, again)}")
+        for rank in plan.glob("rank*.plan"):
+            expect(rank.read_bytes() == (again / rank.name).read_bytes(), f"{mesh} {schedule}: {rank.name} differs")
+    # An order of nobody's: forward passes by two, and what was put off at the end.
+    first, second = "0F0,0F1,0I0,0I1,0F2,0F3,0I2,0I3,0W0,0W1,0W2,0W3", "1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3"
+    path.write_text(f"{first}\n{second}\n")
+    c.same("mlp_train", [("stage=2", "1", "--pipeline", f"schedule={path}")], parts, c.images(1, 28, 28))
+    path.write_text(f"{first}\n{second},1F4\n")
+    for text, told in ((f"{first}\n", "has 1 line for 2 places"), (f"{first}\n{second},1F4\n", "line 2: 1F4 is of micro-batch 4"),
+                       (f"{first},0W3\n{second}\n", "line 1: 0W3 comes twice; leave one out"),
+                       (f"{first}\n1F0,what,{second}", "line 2: 'what' is no task; write 2F0"),
+                       (f"{first[:-4]}\n{second}\n", "line 1: 0W3 is missing"),
+                       (f"0F0,0I0,0F1,0I1,0F2,0F3,0I2,0I3,0W0,0W1,0W2,0W3\n{second}\n",
+                        "line 1 at 0I0 for 1I0, line 2 at 1F1 for 0F1; move one of them"),
+                       ("\x00\x01,\xff\n", "is no task"), ("", "line 1 has no task")):
+        path.write_bytes(text.encode("latin-1"))
+        said = c.compile("mlp_train", "stage=2", parts, "--pipeline", f"schedule={path}", code=1)
+        expect(f"error: --pipeline schedule={path}: " in said and told in said and said.count("\n") == 1, f"{told}: {said}")
+    for mesh, count, options, told in (("stage=2", 1, (), "one micro-batch leaves nothing to order; add --train and --accumulate N"),
+                                       ("stage=2", 4, ("none.csv",), "none.csv: cannot be opened")):
+        said = c.compile("mlp_train", mesh, count, "--pipeline", f"schedule={(*options, path)[0]}", code=1)
+        expect(told in said and said.count("\n") == 1, said)
+    # Memory: what the order of the stage that needs most may do otherwise.
+    path.write_text("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n")
+    said = c.compile("mlp_train", "stage=2", parts, "--pipeline", f"schedule={path}", "--memory", "100KiB", code=1)
+    expect(f"fewer forward passes before their backward passes in line 1 of {path}, which holds 4 micro-batches at once" in said, said)
+    said = c.compile("mlp_train", "stage=2", parts, "--pipeline", "schedule=gpipe", "--memory", "100KiB", code=1)
+    expect("--pipeline schedule=1f1b (stage 0 holds 4 micro-batches at once)" in said, said)
+
+
+@case
+def shows_what_runs_when(c):
+    plan = c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=1f1b")
+    text = c.run(c.bin / "tessera-dump", plan, "--schedule")
+    report = json.loads((plan / "report.json").read_text())["pipeline"]
+    for told in (f"train: predicted {report['predicted_ns'] / 1e6:.3f} ms, 2 stages, 4 micro-batches, schedule 1f1b, "
+                 f"bubble {100 * report['bubble']:.1f} %", "0 to 1", "2 to 3", "2 micro-batches, ", "1 micro-batch, ", "0F0..1 0I0",
+                 "1F0 1I0 1W0 1F1"):
+        expect(told in text, f"'{told}' is missing: {text}")
+    lines = [line.split()[-1] for line in text.splitlines() if line.startswith("  stage") and set(line.split()[-1]) <= set("FIW.")]
+    expect(len(lines) == 2 and all(len(line) == 100 for line in lines), text)
+    for line, stage in zip(lines, report["stages"]):
+        span = sum(stage[f"{action}_ns"] for action in ("forward", "input", "weight")) * 4
+        busy = 100 * span / (report["predicted_ns"] - max(s["once_ns"] for s in report["stages"]))
+        expect(abs(sum(letter != "." for letter in line) - busy) <= 13, f"{line}: busy {busy}")  # a column may be rounded in each action
+    for model, mesh, parts, told in (("mlp_train", "data=2", 4, "the plan has no stages; compile with --mesh stage=2,..."),
+                                     ("mlp_train", "stage=2", 1, "compile with --train --accumulate N")):
+        other = c.compile(model, mesh, parts)
+        expect(told in c.run(c.bin / "tessera-dump", other, "--schedule", code=1), told)
+    for damage in ({"stages": []}, {"stages": [{}, {}]}, {"transfers_ns": ["x"]}, {"transfers_ns": [-5]}, {"micro_batches": 1e300},
+                   {"micro_batches": 3}, {"stages": [report["stages"][0]] * 2}):
+        whole = json.loads((plan / "report.json").read_text())
+        damaged = c.folder / "damaged"
+        damaged.mkdir(exist_ok=True)
+        for file in plan.glob("*"):
+            if file.is_file():
+                (damaged / file.name).write_bytes(file.read_bytes())
+        (damaged / "report.json").write_text(json.dumps(whole | {"pipeline": whole["pipeline"] | damage}))
+        said = c.run(c.bin / "tessera-dump", damaged, "--schedule", code=1)
+        expect("compile the model again" in said and said.count("\n") == 1, f"{damage}: {said}")
+
+
 @case
 def tells_what_it_does(c):
     c.compile("mlp_train", "stage=2,data=2", 4)

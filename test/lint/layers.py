@@ -60,7 +60,7 @@ LAYERS = [
     Layer("compiler/partition", ["dialects"], "reshards, localisation, fusion, order", "Passes.h"),
     Layer("compiler/hybrid", ["dialects", "strategies/user/UserStrategies.h", "runtime/support"],
           "programs that are one rank's from the start", "Complete.h, Varying.h"),
-    Layer("compiler/pipeline", ["dialects", "strategies/cost", "strategies/pipeline", "strategies/pipeline/stages"],
+    Layer("compiler/pipeline", ["dialects", "strategies/cost", "strategies/pipeline", "strategies/pipeline/stages", "runtime/support"],
           "a local program cut into the stages of a pipeline, and their order", "Passes.td, PlaceOperators.h, Calls.h"),
     Layer("compiler/emit", ["dialects", "compiler/partition", "compiler/import/Weights.h"] + PLAN,
           "places in memory and plan files", "Emit.h, PlanLayout.h"),
