@@ -18,11 +18,16 @@ using strategies::AssignOptions;
 static constexpr double kSqueezed = 1.005;
 
 static strategies::Cost predicted(const strategies::AssignReport &report) {
+  return report.functions.empty() ? strategies::Cost(0) : report.functions.front().predicted();
+}
+
+/// As the search counts: of a pipeline the work of all stages.
+static strategies::Cost costOf(const strategies::AssignReport &report) {
   return report.functions.empty() ? strategies::Cost(0) : report.functions.front().total();
 }
 
-/// The predicted time of the first function without a limit of memory.
-static llvm::Expected<strategies::Cost> predictUnlimited(Compilation &run, ModuleOp module, AssignOptions assign) {
+/// The cost of the first function without a limit of memory.
+static llvm::Expected<strategies::Cost> costUnlimited(Compilation &run, ModuleOp module, AssignOptions assign) {
   OwningOpRef<ModuleOp> copy(module.clone());
   assign.memoryLimit = std::numeric_limits<int64_t>::max() / 4;
   assign.explain = false;
@@ -31,7 +36,7 @@ static llvm::Expected<strategies::Cost> predictUnlimited(Compilation &run, Modul
   strategies::AssignReport report;
   if (llvm::Error e = annotate(run, *copy, assign, report))
     return e;
-  return predicted(report);
+  return costOf(report);
 }
 
 static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &assign) {
@@ -87,9 +92,9 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     if (assign.mode != "auto" || run.hybrid || run.stopped())
       return true;
     if (!unlimited)
-      if (llvm::Error e = predictUnlimited(run, module, assign).moveInto(unlimited))
+      if (llvm::Error e = costUnlimited(run, module, assign).moveInto(unlimited))
         return e;
-    return double(predicted(best->report)) <= kSqueezed * double(*unlimited);
+    return double(costOf(best->report)) <= kSqueezed * double(*unlimited);
   };
   trials.segments = [&] {
     return compiler::segmentsByWorth(*module.getOps<func::FuncOp>().begin(), timeOnOneRank(assign));

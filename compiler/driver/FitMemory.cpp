@@ -143,7 +143,14 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     fitted.local = annotated->clone();
   }
   run.finished("partition");
-  return join == asked ? llvm::Error::success() : priceAgain(*annotated, model, join, fitted.report);
+  if (join != asked)
+    if (llvm::Error e = priceAgain(*annotated, model, join, fitted.report))
+      return e;
+  for (strategies::FunctionReport &function : fitted.report.functions)
+    if (fitted.pipeline)
+      if (auto it = fitted.pipeline->steps.find(function.name); it != fitted.pipeline->steps.end())
+        function.pipelined = it->second;
+  return llvm::Error::success();
 }
 
 /// The module of which strategies are chosen: the given one, or a copy whose copies of parameters may expire.
@@ -224,7 +231,7 @@ public:
       }
       candidates_.keep();
     }
-    llvm::Expected<bool> fits = lower(*needed, expiring ? predicted(*expiring) : strategies::kForbidden);
+    llvm::Expected<bool> fits = lower(*needed, expiring ? costOf(*expiring) : strategies::kForbidden);
     if (!fits)
       return fits.takeError();
     if (*fits)
@@ -243,7 +250,8 @@ public:
   }
 
 private:
-  static strategies::Cost predicted(const FittedProgram &fitted) {
+  /// As the search counts: of a pipeline the work of all stages.
+  static strategies::Cost costOf(const FittedProgram &fitted) {
     return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
   }
 
@@ -271,7 +279,7 @@ private:
         tooSmall = assign.memoryLimit;
         continue;
       }
-      if (predicted(fitted_) >= most)
+      if (costOf(fitted_) >= most)
         return false;
       if (*found <= limit_)
         return true;

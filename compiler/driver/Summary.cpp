@@ -45,8 +45,9 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                                          milliseconds(m.communication)
                                    : rt::printable(m.error));
   for (const strategies::FunctionReport &f : result.report.functions) {
-    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
-                   f.operators.size(), milliseconds(f.total()), milliseconds(f.compute), milliseconds(f.communication));
+    out += formatv("{0,-13}{1} operators; predicted {2} {3} compute {4} + communication {5}\n", f.name,
+                   f.operators.size(), milliseconds(f.predicted()), f.pipelined ? "by all stages, of" : "=",
+                   milliseconds(f.compute), milliseconds(f.communication));
     out += formatv("             {0} collectives, {1}{2} sent per rank\n", f.numCollectives,
                    f.numMessages < f.numCollectives ? formatv("{0} messages, ", f.numMessages).str() : "",
                    bytesText(double(f.bytesSent)));

@@ -30,7 +30,7 @@ static llvm::Error enlarge(AssignOptions &assign, int64_t nodes) {
 }
 
 static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport &report) {
-  cluster.predicted = report.functions.front().total();
+  cluster.predicted = report.functions.front().predicted();
   cluster.communication = report.functions.front().communication;
 }
 

@@ -152,19 +152,13 @@ void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks)
   func->setAttr(dist::kCallsAttr, Builder(func.getContext()).getDenseI64ArrayAttr(calls));
 }
 
-} // namespace
-
-llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
-                        PipelineReport &report) {
-  report = {};
-  report.schedule = options.schedule;
-  const llvm::SmallVector<ModuleOp> modules = stagesOf(module);
+/// Prices the function of this name in all stages.
+llvm::Expected<std::vector<StageTimes>> priceStages(llvm::ArrayRef<ModuleOp> modules, llvm::StringRef name,
+                                                    const PipelineCosts &costs, std::vector<StageReport> &reports) {
   std::vector<StageTimes> stages;
-  llvm::SmallVector<func::FuncOp> functions;
-  for (ModuleOp stage : modules) {
-    functions.push_back(mainFunction(stage));
-    StageReport &out = report.stages.emplace_back();
-    llvm::Expected<StageTimes> priced = priceStage(functions.back(), costs, out);
+  for (ModuleOp module : modules) {
+    StageReport &out = reports.emplace_back();
+    llvm::Expected<StageTimes> priced = priceStage(module.lookupSymbol<func::FuncOp>(name), costs, out);
     if (!priced)
       return priced.takeError();
     auto time = [&](Section section) { return priced->time[size_t(section)]; };
@@ -179,19 +173,20 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
     out.kept = priced->kept;
     stages.push_back(*priced);
   }
-  auto staged = functions.front()->getAttrOfType<IntegerAttr>(graph::kMicroBatchesAttr);
-  if (!staged) { // one micro-batch, for which the stages run one after the other
-    report.schedule = "none";
-    Cost busy = 0;
-    for (const StageReport &stage : report.stages) {
-      busy += stage.once;
-      report.predicted += stage.once + (stage.bytesSent > 0 ? costs.message(stage.bytesSent) : 0);
-    }
-    if (report.predicted > 0)
-      report.bubble = 1 - double(busy) / (double(report.predicted) * double(modules.size()));
-    return llvm::Error::success();
-  }
-  report.microBatches = staged.getInt();
+  return stages;
+}
+
+/// The time of a function without micro-batches, for which the stages run one after the other.
+Cost oneAfterTheOther(llvm::ArrayRef<StageReport> stages, const PipelineCosts &costs) {
+  Cost time = 0;
+  for (const StageReport &stage : stages)
+    time += stage.once + (stage.bytesSent > 0 ? costs.message(stage.bytesSent) : 0);
+  return time;
+}
+
+/// Orders the function of the report's stages, and sets what follows from the order.
+llvm::Error orderFunction(llvm::ArrayRef<func::FuncOp> functions, llvm::ArrayRef<StageTimes> stages,
+                          const PipelineCosts &costs, const PipelineOptions &options, PipelineReport &report) {
   const strategies::Pipeline pipeline = pipelineOf(stages, costs, report.microBatches);
   if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
     return llvm::createStringError("internal error: the pipeline: " + error);
@@ -211,6 +206,44 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
   report.inFlight = strategies::mostInFlight(pipeline, *order);
   for (auto [func, tasks] : llvm::zip_equal(functions, *order))
     setCalls(func, tasks);
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
+                        PipelineReport &report) {
+  report = {};
+  report.schedule = options.schedule;
+  llvm::SmallVector<ModuleOp> modules = stagesOf(module);
+  const std::string main = mainFunction(modules.front()).getName().str();
+  for (func::FuncOp func : modules.front().getOps<func::FuncOp>()) {
+    std::vector<StageReport> reports;
+    llvm::Expected<std::vector<StageTimes>> stages = priceStages(modules, func.getName(), costs, reports);
+    if (!stages)
+      return stages.takeError();
+    Cost &step = report.steps[func.getName().str()] = oneAfterTheOther(reports, costs);
+    if (func.getName() != main)
+      continue;
+    report.stages = std::move(reports);
+    if (auto staged = func->getAttrOfType<IntegerAttr>(graph::kMicroBatchesAttr)) {
+      report.microBatches = staged.getInt();
+      llvm::SmallVector<func::FuncOp> functions;
+      for (ModuleOp stage : modules)
+        functions.push_back(mainFunction(stage));
+      if (llvm::Error e = orderFunction(functions, *stages, costs, options, report))
+        return e;
+      step = report.predicted;
+      continue;
+    }
+    report.schedule = "none";
+    report.predicted = step;
+    Cost busy = 0;
+    for (const StageReport &stage : report.stages)
+      busy += stage.once;
+    if (step > 0)
+      report.bubble = 1 - double(busy) / (double(step) * double(modules.size()));
+  }
   return llvm::Error::success();
 }
 

@@ -15,6 +15,7 @@
 #include "strategies/pipeline/Pipeline.h"
 
 #include <array>
+#include <map>
 #include <optional>
 
 namespace tessera::compiler {
@@ -49,14 +50,16 @@ struct PipelineReport {
   strategies::Cost predicted = 0; // of a step
   double bubble = 0;              // the part of the time of all stages in which they wait for one another
   std::vector<StageReport> stages;
-  std::vector<strategies::Cost> transfers; // between a stage and the next, for one micro-batch
-  std::vector<int> inFlight;               // by device: micro-batches that it holds at once; empty without them
+  std::vector<strategies::Cost> transfers;       // between a stage and the next, for one micro-batch
+  std::vector<int> inFlight;                     // by device: micro-batches that it holds at once; empty without them
+  std::map<std::string, strategies::Cost> steps; // by function: how long it is predicted to take
 };
 
 /// The modules of the stages, in their order. Empty: the module is no pipeline.
 llvm::SmallVector<mlir::ModuleOp> stagesOf(mlir::ModuleOp module);
 
-/// Prices the training step of all stages, else their first function, and gives it its calls if it has micro-batches.
+/// Prices all functions of all stages, and gives the training step its calls if it has micro-batches. What the report
+/// says of stages is of the training step, else of the first function.
 llvm::Error orderStages(mlir::ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
                         PipelineReport &report);
 

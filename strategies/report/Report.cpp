@@ -271,6 +271,7 @@ Json toJson(const AssignReport &report) {
                         {"more_memory_bytes", a.memory}});
     }
     Json function = {{"name", f.name},
+                     {"predicted_ns", f.predicted()},
                      {"compute_ns", f.compute},
                      {"communication_ns", f.communication},
                      {"bytes_sent", f.bytesSent},

@@ -90,8 +90,11 @@ struct FunctionReport {
   int64_t persistentBytes = 0;      // parameters and states on one rank
   int64_t peakBytes = 0;            // estimate: persistent plus the largest live set
   SearchReport search;
-  /// What it takes in line.
+  std::optional<Cost> pipelined; // of a pipeline: the time of a step in the order of its stages
+  /// The work in line: of a pipeline of all stages, which run beside each other.
   Cost total() const { return compute + communication; }
+  /// The time of a step with its collectives in line. Whoever tells one, tells this.
+  Cost predicted() const { return pipelined.value_or(total()); }
 };
 
 struct AssignReport {

@@ -4,6 +4,7 @@
 usage: pipeline_test.py --bin DIR --models DIR [CASE...]
 """
 import json
+import re
 import subprocess
 import sys
 
@@ -185,6 +186,36 @@ def shows_what_runs_when(c):
         (damaged / "report.json").write_text(json.dumps(whole | {"pipeline": whole["pipeline"] | damage}))
         said = c.run(c.bin / "tessera-dump", damaged, "--schedule", code=1)
         expect("compile the model again" in said and said.count("\n") == 1, f"{damage}: {said}")
+
+
+@case
+def one_prediction(c):
+    """Whoever tells how long a step takes tells the same."""
+    page = c.folder / "page.html"
+    for mesh, parts, schedule in (("stage=3", 4, "gpipe"), ("stage=2,data=2", 2, "zb-h1"), ("stage=2", 1, "auto")):
+        plan = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}", "--html", page)
+        report = json.loads((plan / "report.json").read_text())
+        train = report["functions"][0]
+        predicted, ms = report["pipeline"]["predicted_ns"], f"{report['pipeline']['predicted_ns'] / 1e6:.3f} ms"
+        expect(train["predicted_ns"] == predicted, train)
+        work = train["compute_ns"] + train["communication_ns"]
+        expect(predicted != work, f"the step takes as long as all work: {work}")
+        summary = c.told
+        expect(re.search(rf"^train .*predicted {ms} by all stages, of compute", summary, re.M), summary)
+        expect(re.search(rf"^pipeline .*predicted {ms}, bubble", summary, re.M), summary)
+        dump = c.bin / "tessera-dump"
+        expect(f"train: predicted {ms} by all stages, of compute" in c.run(dump, plan), ms)
+        if parts > 1:
+            expect(f"train: predicted {ms}, " in c.run(dump, plan, "--schedule"), ms)
+        head = json.loads(c.run(dump, plan, "--json"))["page"]["head"]
+        expect(head["predicted_ns"] == predicted and head["pipeline"]["bubble"] == report["pipeline"]["bubble"], head)
+        held = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1]
+        expect(json.loads(held)["head"] == head, "the page says otherwise")
+        c.run(dump, plan, "--svg", c.folder / "plan.svg")
+        expect(f"predicted {predicted / 1e6:.1f} ms by all stages" in (c.folder / "plan.svg").read_text(), ms)
+        other = c.compile("mlp_train", "1", parts)
+        compared = c.run(dump, plan, other)
+        expect(re.search(rf"^predicted step +{ms}", compared, re.M), compared)
 
 
 @case

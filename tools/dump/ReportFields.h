@@ -25,6 +25,12 @@ inline double number(const Json &object, const char *field) {
   return object.is_object() && object.contains(field) && object[field].is_number() ? object[field].get<double>() : 0.0;
 }
 
+/// The predicted time of a function of the report, ns. Reports of older compilers have only its work.
+inline double predictedNs(const Json &function) {
+  const double predicted = number(function, "predicted_ns");
+  return predicted > 0 ? predicted : number(function, "compute_ns") + number(function, "communication_ns");
+}
+
 /// How often a step runs a collective of the report.
 inline uint64_t timesOf(const Json &collective) { return uint64_t(std::max(1.0, number(collective, "times"))); }
 

@@ -170,12 +170,22 @@ std::string toText(const Report &report, bool all) {
                     rt::printable(text(j, "mode")) + ", topology " + rt::printable(text(j, "topology")) + "\n";
   if (const double leaves = number(j, "leaves"); leaves > 0)
     out += "reproducible: every sum in at most " + std::to_string(int64_t(leaves)) + " leaves, added as one tree\n";
+  if (j.contains("pipeline")) {
+    const Json &p = j["pipeline"];
+    char bubble[40];
+    std::snprintf(bubble, sizeof bubble, "%.1f %%", 100 * number(p, "bubble"));
+    out += "pipeline: " + std::to_string(list(p, "stages").size()) + " stages, " +
+           std::to_string(int64_t(number(p, "micro_batches"))) + " micro-batches, schedule " +
+           rt::printable(text(p, "schedule")) + ", bubble " + bubble + " (--schedule)\n";
+  }
   if (const std::vector<ParameterRow> rows = parameterRows(report); !rows.empty())
     out += "parameters: " + parameterCounts(rows) + " (--parameters)\n";
   for (const Json &f : list(j, "functions")) {
     double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
-    out += "\n" + rt::printable(text(f, "name")) + ": predicted " + ms(compute + communication) + " = compute " +
-           ms(compute) + " + communication " + ms(communication) + "\n";
+    const double predicted = predictedNs(f);
+    out += "\n" + rt::printable(text(f, "name")) + ": predicted " + ms(predicted) +
+           (j.contains("pipeline") ? " by all stages, of" : " =") + " compute " + ms(compute) + " + communication " +
+           ms(communication) + "\n";
     if (f.is_object() && f.contains("beside"))
       out += "  " + std::to_string(int64_t(number(f["beside"], "num_messages"))) +
              " messages beside kernels; the step is predicted " + ms(number(f["beside"], "predicted_ns")) +

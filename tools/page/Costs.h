@@ -1,7 +1,8 @@
 //===- Costs.h - what a step's time goes to, and what would lower it -----------------------------------===//
 //
 // Operators that are alike are one cost, with what their gradients and updates take. Every kind of collective over the
-// same axes is one cost. All costs together are the predicted step.
+// same axes is one cost. All costs together are the work of a step: the predicted step, but for a pipeline, whose
+// stages work beside each other.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TOOLS_PAGE_COSTS_H
@@ -16,7 +17,7 @@ struct CostItem {
   std::string kind; // of the operator or collective
   bool communication = false;
   size_t count = 0;         // operators that are alike, collectives
-  double ns = 0, share = 0; // of the step
+  double ns = 0, share = 0; // of the work
   double latency = 0;       // of a collective's ns: what faster links do not lower
   int node = -1;            // the first of the operators
   std::string lower = {};   // what would lower it: one sentence

@@ -13,12 +13,23 @@ namespace {
 
 constexpr size_t kCosts = 10; // so many are told
 
+/// "stages", "micro_batches", "schedule", "bubble"; null: the plan is no pipeline.
+Json pipelineJson(const Json &report) {
+  if (!report.contains("pipeline"))
+    return {};
+  const Json &pipeline = report["pipeline"];
+  return {{"stages", list(pipeline, "stages").size()},
+          {"micro_batches", number(pipeline, "micro_batches")},
+          {"schedule", text(pipeline, "schedule")},
+          {"bubble", number(pipeline, "bubble")}};
+}
+
 Json headJson(const Json &report, const Network &network, const PagePlans &plans) {
   const Json &function = *network.function;
   const double compute = number(function, "compute_ns"), communication = number(function, "communication_ns");
   double limit = number(report, "memory_limit");
   Json head = {{"function", text(function, "name")},
-               {"predicted_ns", compute + communication},
+               {"predicted_ns", predictedNs(function)},
                {"compute_ns", compute},
                {"communication_ns", communication},
                {"bytes_sent", number(function, "bytes_sent")},
@@ -26,11 +37,14 @@ Json headJson(const Json &report, const Network &network, const PagePlans &plans
                {"arena_bytes", plans.first.arena_bytes()},
                {"memory_limit", limit}};
   head["search"] = function.contains("search") ? function["search"] : Json();
+  head["pipeline"] = pipelineJson(report);
   std::vector<CostItem> costs = costItems(network, report);
   head["num_costs"] = costs.size();
   costs.resize(std::min(costs.size(), kCosts));
   head["costs"] = toJson(costs);
-  const double twice = withBandwidth(function, 2), infinite = withBandwidth(function, 1e18);
+  // In a pipeline stages wait for each other: what links save of the work is not what they save of the step.
+  const bool staged = !head["pipeline"].is_null();
+  const double twice = staged ? -1 : withBandwidth(function, 2), infinite = staged ? -1 : withBandwidth(function, 1e18);
   head["twice_the_bandwidth_ns"] = twice < 0 ? Json() : Json(twice);
   head["infinite_bandwidth_ns"] = infinite < 0 ? Json() : Json(infinite);
   return head;
@@ -113,6 +127,7 @@ Json pageData(const Json &report, const PagePlans &plans, const Json &measured) 
   for (const Json &f : functions)
     page["functions"].push_back({{"name", text(f, "name")},
                                  {"operators", list(f, "operators").size()},
+                                 {"predicted_ns", predictedNs(f)},
                                  {"compute_ns", number(f, "compute_ns")},
                                  {"communication_ns", number(f, "communication_ns")}});
   addOperators(page, network);

@@ -1,12 +1,12 @@
 // What the plan is, what a step costs and why, and what would lower it.
 function renderHead() {
-  const head = DATA.head, section = byId("head"), step = head.predicted_ns;
+  const head = DATA.head, section = byId("head"), step = head.predicted_ns, work = workOf(head), ofWork = head.pipeline ? "of the work of all stages" : "of the step";
   const mesh = DATA.mesh || "one rank";
   byId("title").textContent = DATA.model + " on " + plural(DATA.num_ranks, "rank");
   byId("subtitle").textContent = `${head.function}, mesh ${mesh}, mode ${DATA.mode}, topology ${DATA.topology}` +
     (DATA.recompute && DATA.recompute !== "none" ? ", recompute " + DATA.recompute : "") + `, plan ${DATA.plan_id.slice(0, 12)}, ${DATA.producer}`;
   document.title = DATA.model + " on " + mesh;
-  const share = step > 0 ? head.communication_ns / step : 0;
+  const share = work > 0 ? head.communication_ns / work : 0;
   const bar = parts => el("div", { class: "bar" }, parts.map(([part, fill]) => el("i", { style: `width:${Math.min(100, 100 * part)}%;background:var(--${fill})` })));
   const tile = (title, value, ...rest) => el("div", { class: "tile" }, el("span", { class: "faint" }, title), el("b", {}, value), ...rest);
   const note = text => el("span", { class: "faint" }, text);
@@ -14,7 +14,8 @@ function renderHead() {
   const search = head.search;
   section.append(el("div", { class: "tiles" },
     tile("Predicted step", time(step), bar([[1 - share, "compute"], [share, "communication"]]),
-      note(`compute ${time(head.compute_ns)}, communication ${time(head.communication_ns)} (${percent(share)})`)),
+      note(`${head.pipeline ? "all stages: " : ""}compute ${time(head.compute_ns)}, communication ${time(head.communication_ns)} (${percent(share)})`)),
+    head.pipeline ? tile("Pipeline", plural(head.pipeline.stages, "stage"), note(`${head.pipeline.micro_batches === 1 ? "1 micro-batch" : head.pipeline.micro_batches + " micro-batches"}, schedule ${head.pipeline.schedule}, bubble ${percent(head.pipeline.bubble)}`)) : null,
     measured ? tile("Measured step", time(measured), note(`step ${DATA.trace.step} of ${DATA.trace.file}: ${digits(measured / step)} times the prediction`)) : null,
     tile("Distance from the proven bound", search ? (search.optimal ? "none: optimal" : "at most " + atMost(search.gap)) : "not searched",
       note(search ? `${plural(search.options, "option")} of ${plural(search.nodes, "decision")}, searched: ${search.searcher}` : `mode ${DATA.mode} decides without a search`)),
@@ -23,11 +24,11 @@ function renderHead() {
     tile("One rank sends", bytes(head.bytes_sent), note(plural(head.num_collectives, "collective") + " a step"))));
   section.append(el("h2", {}, "The three largest costs"), el("div", { class: "costs" }, head.costs.slice(0, 3).map(cost =>
     el("div", { class: "tile cost" }, el("h3", {}, costTitle(cost)),
-      el("div", {}, `${time(cost.ns)}, ${percent(cost.share)} of the step`), bar([[cost.share, cost.communication ? "communication" : "compute"]]),
+      el("div", {}, `${time(cost.ns)}, ${percent(cost.share)} ${ofWork}`), bar([[cost.share, cost.communication ? "communication" : "compute"]]),
       el("p", {}, cost.lower || ""), cost.node >= 0 ? el("p", {}, el("button", { type: "button", onclick: () => showNode(cost.node, true) }, "Show the operator")) : null))));
   if (head.costs.length > 3)
     section.append(el("details", {}, el("summary", {}, `The ${head.costs.length} largest of ${head.num_costs} costs`),
-      table([["what"], ["time", true], ["of the step", true], ["what would lower it"]],
+      table([["what"], ["time", true], [ofWork, true], ["what would lower it"]],
         head.costs.map(cost => [costTitle(cost), time(cost.ns), percent(cost.share), cost.lower || ""]))));
   section.append(el("h2", { style: "margin-top:14px" }, "Questions and answers"), el("dl", { class: "answers" },
     answers().flatMap(([question, answer]) => [el("dt", {}, question), el("dd", {}, answer)])));
@@ -39,21 +40,25 @@ function costTitle(cost) {
   return cost.what + (cost.count > 1 ? ` and ${cost.count - 1} alike` : "") + ` (${cost.kind})`;
 }
 
+/// What all operators and collectives of a step take: the step itself, but for a pipeline, whose stages work beside each other.
+const workOf = head => head.compute_ns + head.communication_ns;
+
 function answers() {
-  const head = DATA.head, step = head.predicted_ns, first = head.costs[0], search = head.search, arena = DATA.arena;
+  const head = DATA.head, step = head.predicted_ns, work = workOf(head), first = head.costs[0], search = head.search, arena = DATA.arena;
   const list = [];
   const parts = PARTS.map((name, p) => [name, sum(NODES.map(n => n.compute[p] + n.communication[p]))]).filter(([, ns]) => ns > 0);
-  list.push(["Why does a step take this long?", `${percent(head.compute_ns / step)} is compute and ${percent(head.communication_ns / step)} communication, which the prediction adds up without overlap. ` +
-    (parts.length > 1 ? parts.map(([name, ns]) => `${name} ${percent(ns / step)}`).join(", ") + ". " : "") +
+  list.push(["Why does a step take this long?", (head.pipeline ? `Each of ${plural(head.pipeline.stages, "stage")} waits for the others ${percent(head.pipeline.bubble)} of the step, on average (tessera-dump --schedule shows when). Of their work ` : "") +
+    `${percent(head.compute_ns / work)} is compute and ${percent(head.communication_ns / work)} communication, which the prediction adds up without overlap. ` +
+    (parts.length > 1 ? parts.map(([name, ns]) => `${name} ${percent(ns / work)}`).join(", ") + ". " : "") +
     (head.costs.length > 2 ? `The three largest costs are ${percent(sum(head.costs.slice(0, 3).map(c => c.share)))} of it.` : "")]);
   const heaviest = NODES.reduce((a, b) => a && a.total >= b.total ? a : b, null);
   if (heaviest)
     list.push(["Which operator costs most?", [el("button", { type: "button", onclick: () => showNode(heaviest.index, true) }, heaviest.name),
-      ` costs ${time(heaviest.total)}, ${percent(heaviest.total / step)} of the step, with its gradients and updates.` +
+      ` costs ${time(heaviest.total)}, ${percent(heaviest.total / work)} ${head.pipeline ? "of the work of all stages" : "of the step"}, with its gradients and updates.` +
       (first && first.count > 1 && !first.communication ? ` The costliest kind is ${costTitle(first)}: ${time(first.ns)} together.` : "")]]);
   const twice = head.twice_the_bandwidth_ns;
   const flips = wouldWin(2);
-  list.push(["What would twice the bandwidth do?", (twice == null
+  if (!head.pipeline) list.push(["What would twice the bandwidth do?", (twice == null
     ? `The step would take at least ${time(step - head.communication_ns / 2)}, ${percent(head.communication_ns / 2 / step)} less: this report does not tell latency from bandwidth.`
     : `This plan's step would take ${time(twice)}, ${percent((step - twice) / step)} less; with infinitely fast links ${time(head.infinite_bandwidth_ns)}.`) +
     (flips.length ? ` ${plural(flips.length, "operator")} would then be cut another way (What if).` : DATA.classes.some(c => c.alternatives) ? " No operator would by itself be cut another way." : "")]);
