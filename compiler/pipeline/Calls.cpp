@@ -22,7 +22,7 @@ using tessera::strategies::Cost;
 namespace tessera::compiler {
 
 static const std::vector<std::string> &schedules() {
-  static const std::vector<std::string> names = {"auto", "gpipe", "1f1b", "zb-h1"};
+  static const std::vector<std::string> names = {"auto", "gpipe", "1f1b", "zb-h1", "zb-h2"};
   return names;
 }
 

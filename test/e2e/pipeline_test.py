@@ -74,7 +74,7 @@ def mlp(c):
     pairs = [("stage=2", "1"), ("stage=2,data=2", "data=2"), ("stage=3", "1")]
     for options in ((), ("--optimizer", "adam:lr=0.01", "--clip-norm", "0.1", "--schedule", "cosine:steps=9,warmup=2")):
         c.same("mlp_train", pairs, 4, c.images(1, 28, 28), *options)
-    for schedule in ("gpipe", "1f1b", "zb-h1"):
+    for schedule in ("gpipe", "1f1b", "zb-h1", "zb-h2"):
         c.same("mlp_train", [("stage=2", "1", "--pipeline", f"schedule={schedule}")], 4, c.images(1, 28, 28))
 
 
@@ -160,6 +160,9 @@ def orders_as_files(c):
 def shows_what_runs_when(c):
     plan = c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=1f1b")
     text = c.run(c.bin / "tessera-dump", plan, "--schedule")
+    wide = c.compile("mlp_train", "stage=3", 6, "--pipeline", "schedule=zb-h2", rows=6)
+    said = c.run(c.bin / "tessera-dump", wide, "--schedule")
+    expect("schedule zb-h2" in said and said.count(" 5 micro-batches, ") == 2, said)
     report = json.loads((plan / "report.json").read_text())["pipeline"]
     for told in (f"train: predicted {report['predicted_ns'] / 1e6:.3f} ms, 2 stages, 4 micro-batches, schedule 1f1b, "
                  f"bubble {100 * report['bubble']:.1f} %", "0 to 1", "2 to 3", "2 micro-batches, ", "1 micro-batch, ", "0F0..1 0I0",

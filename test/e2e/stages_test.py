@@ -27,7 +27,7 @@ import networks  # noqa: E402
 
 PARTS, STEPS = 2, 2
 LOSSES = {"lenet/train_op17": "nll", "dlrm/train_op17": "bce_with_logits"}  # the others have classes
-SCHEDULES = ("zb-h1", "1f1b", "gpipe", "auto")
+SCHEDULES = ("zb-h1", "1f1b", "zb-h2", "gpipe", "auto")
 
 
 def run(*command):
