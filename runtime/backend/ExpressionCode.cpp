@@ -297,4 +297,15 @@ Result<ExpressionCode> lowerExpression(const KernelCall &call) {
   return e;
 }
 
+Shape termStrides(const Shape &domain, const Shape &view) {
+  Shape strides(domain.size(), 0);
+  int64_t terms = 1;
+  for (size_t d = domain.size(); d-- > 0;)
+    if (view[d] != domain[d]) {
+      strides[d] = terms;
+      terms *= domain[d];
+    }
+  return strides;
+}
+
 } // namespace tessera::rt

@@ -72,6 +72,17 @@ struct ExpressionCode {
   }
 };
 
+/// In a reproducible plan (KernelCall::exact) a sum of floating-point numbers has an order, which every engine keeps.
+/// The terms of a result are numbered row-major in the dimensions that are summed. Term t is added to partial sum
+/// t mod kPartialSums, each partial sum in F64 and in ascending order, and the result is (p0 + p1) + (p2 + p3), rounded
+/// once. Neither what is kept nor a layout nor threads are part of this. Four: an addition takes about four cycles.
+inline constexpr int64_t kPartialSums = 4;
+/// How the number of a term moves with the dimensions of `domain` if a sum's result has the view `view`.
+///   domain [8, 3, 5], view [1, 3, 1] -> [5, 0, 1]
+Shape termStrides(const Shape &domain, const Shape &view);
+/// The sum of the partial sums.
+inline double sumOfPartials(double p0, double p1, double p2, double p3) { return (p0 + p1) + (p2 + p3); }
+
 /// Whether `name` is a kernel that lowerExpression understands: fused, an elementwise operator,
 /// broadcast, reduce_sum, reduce_max or reduce_min.
 bool isExpressionKernel(const std::string &name);

@@ -163,11 +163,13 @@ template <typename T> T combine(plan::Reduction r, T a, T b) {
 class ReferenceExpression final : public BoundKernel {
 public:
   ReferenceExpression(ExpressionCode code, const KernelCall &call)
-      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs) {
+      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs), exact_(call.exact && !call.widen) {
     for (const ExpressionInput &in : e_.inputs)
       inputStrides_.push_back(broadcastStrides(in.view, e_.domain.size()));
     for (const ExpressionResult &r : e_.results)
       resultStrides_.push_back(broadcastStrides(r.view, e_.domain.size()));
+    for (const ExpressionResult &r : e_.results)
+      termStrides_.push_back(call.exact && r.reduction == plan::SUM ? termStrides(e_.domain, r.view) : Shape());
     domainStrides_ = rowMajorStrides(e_.domain);
   }
 
@@ -184,10 +186,10 @@ public:
         if (valueClass(e_.results[r].type) == ValueClass::I64)
           intSums[r].assign(n, neutral<int64_t>(kind));
         else
-          floatSums[r].assign(n, neutral<double>(kind));
+          floatSums[r].assign(isOrdered(r) ? n * kPartialSums : n, neutral<double>(kind));
       }
     int64_t total = elementCount(e_.domain);
-    std::vector<int64_t> at(kTile);
+    std::vector<int64_t> at(kTile), terms(kTile);
     for (int64_t begin = 0; begin < total; begin += kTile) {
       int64_t n = std::min(kTile, total - begin);
       for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -199,6 +201,11 @@ public:
       for (size_t r = 0; r < e_.results.size(); ++r) {
         const ExpressionResult &result = e_.results[r];
         addresses(resultStrides_[r], begin, n, at);
+        if (isOrdered(r)) {
+          addresses(termStrides_[r], begin, n, terms);
+          for (int64_t i = 0; i < n; ++i) // the place of a partial sum
+            at[size_t(i)] = at[size_t(i)] * kPartialSums + terms[size_t(i)] % kPartialSums;
+        }
         Tile &v = values[result.value];
         if (result.reduction == plan::NONE)
           store(result.type, outputs_[r].data, at.data(), n, v);
@@ -217,12 +224,29 @@ public:
     }
     // Results are written last, since a reduction may overwrite an input.
     for (size_t r = 0; r < e_.results.size(); ++r)
-      if (e_.results[r].reduction != plan::NONE)
+      if (e_.results[r].reduction != plan::NONE) {
+        if (isOrdered(r))
+          addPartialSums(floatSums[r]);
         storeSums(r, floatSums[r], intSums[r]);
+      }
     return Status();
   }
 
 private:
+  /// Whether the terms of a sum have an order (kPartialSums).
+  bool isOrdered(size_t r) const {
+    return !termStrides_[r].empty() && valueClass(e_.results[r].type) != ValueClass::I64;
+  }
+
+  static void addPartialSums(std::vector<double> &sums) {
+    const size_t n = sums.size() / kPartialSums;
+    for (size_t i = 0; i < n; ++i) {
+      const double *p = &sums[i * kPartialSums];
+      sums[i] = sumOfPartials(p[0], p[1], p[2], p[3]);
+    }
+    sums.resize(n);
+  }
+
   /// at[i] = address of the domain's point begin + i under `strides`.
   void addresses(const Shape &strides, int64_t begin, int64_t n, std::vector<int64_t> &at) const {
     if (strides == domainStrides_) {
@@ -299,6 +323,14 @@ private:
     default:
       dispatchClass(e_.typeOf(instr.operands[0]), [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
     }
+    if (exact_) { // a value that stays in the loop is what memory would hold
+      if (instr.type == plan::BF16)
+        for (int64_t i = 0; i < n; ++i)
+          y.f[i] = toFloat(toBfloat16(y.f[i]));
+      if (instr.type == plan::F16)
+        for (int64_t i = 0; i < n; ++i)
+          y.f[i] = toFloat(toHalf(y.f[i]));
+    }
     if (valueClass(instr.type) == ValueClass::I64 && instr.type != plan::I64)
       for (int64_t i = 0; i < n; ++i)
         y.i[i] = narrow(instr.type, y.i[i]);
@@ -325,7 +357,8 @@ private:
 
   ExpressionCode e_;
   std::vector<TensorView> inputs_, outputs_;
-  std::vector<Shape> inputStrides_, resultStrides_;
+  bool exact_;
+  std::vector<Shape> inputStrides_, resultStrides_, termStrides_;
   Shape domainStrides_;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/backend/cpu/fused/FusedKernel.h"
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Parallel.h"
+#include "runtime/backend/cpu/fused/OrderedSums.h"
 #include "runtime/backend/cpu/fused/Tape.h"
 #include "runtime/support/Scalar.h"
 
@@ -32,8 +33,14 @@ public:
     tile_ = std::min(tile_, length);
     int64_t items = tape_.rows() * tilesPerRow_;
     threads_ = items * tile_ < kSmall ? 1 : call_.threads;
-    chunks_ = std::min<int64_t>(items, threads_ * 4);
-    placeSums(items);
+    if (tape_.ordered) {
+      ordered_.emplace(tape_, threads_, tile_);
+      chunks_ = ordered_->shares();
+      sumBytes_ = ordered_->bytes();
+    } else {
+      chunks_ = std::min<int64_t>(items, threads_ * 4);
+      placeSums(items);
+    }
     laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
     slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not map to the same cache sets
     threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64);
@@ -50,6 +57,15 @@ public:
 
   Status run(std::byte *scratch) override {
     double *sums = reinterpret_cast<double *>(scratch);
+    if (ordered_) {
+      ordered_->start(sums);
+      parallelFor(threads_, chunks_, [&](int64_t first, int64_t last) {
+        for (int64_t c = first; c < last; ++c)
+          runShare(ordered_->share(c), scratch + sumBytes_ + first * threadBytes_, sums);
+      });
+      ordered_->finish(call_, sums);
+      return Status();
+    }
     int64_t items = tape_.rows() * tilesPerRow_;
     parallelFor(threads_, chunks_, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c) {
@@ -156,13 +172,13 @@ private:
   struct Frame {
     std::vector<void *> pointers;
     std::vector<int64_t> inputRow, storeRow, sumRow, sourceRow; // element offsets of the row
+    std::vector<int64_t> term;                                  // ordered sums: number of the row's first term
     double *laneSums;
     Shape index;
   };
 
-  void runChunk(int64_t begin, int64_t end, std::byte *memory, double *sums, int64_t chunk) const {
-    if (begin >= end)
-      return;
+  /// A frame in a thread's memory that stands at a row.
+  Frame frameAt(int64_t row, std::byte *memory) const {
     Frame f;
     f.pointers.assign(tape_.pointers, nullptr);
     for (size_t i = 0; i < tape_.lanePointers.size(); ++i)
@@ -179,13 +195,39 @@ private:
     f.inputRow.resize(tape_.inputs.size());
     f.storeRow.resize(tape_.stores.size());
     f.sumRow.resize(tape_.reductions.size());
+    f.term.resize(tape_.reductions.size());
     f.sourceRow.resize(tape_.sources.size());
     f.index.resize(tape_.outer.size());
-    int64_t rest = begin / tilesPerRow_;
     for (size_t d = f.index.size(); d-- > 0;) {
-      f.index[d] = rest % tape_.outer[d];
-      rest /= tape_.outer[d];
+      f.index[d] = row % tape_.outer[d];
+      row /= tape_.outer[d];
     }
+    return f;
+  }
+
+  void nextRow(Frame &f) const {
+    for (size_t d = f.index.size(); d-- > 0;) {
+      if (++f.index[d] < tape_.outer[d])
+        break;
+      f.index[d] = 0;
+    }
+  }
+
+  void runShare(const OrderedSums::Share &share, std::byte *memory, double *sums) const {
+    Frame f = frameAt(share.firstRow, memory);
+    for (int64_t row = share.firstRow; row < share.lastRow; ++row, nextRow(f)) {
+      if (!ordered_->owns(share, f.index))
+        continue;
+      startRow(f, sums);
+      for (int64_t t = share.firstTile; t < share.lastTile; ++t)
+        runTile(f, t * tile_, std::min(tile_, tape_.rowLength() - t * tile_), sums, 0);
+    }
+  }
+
+  void runChunk(int64_t begin, int64_t end, std::byte *memory, double *sums, int64_t chunk) const {
+    if (begin >= end)
+      return;
+    Frame f = frameAt(begin / tilesPerRow_, memory);
     for (int64_t item = begin; item < end;) {
       int64_t firstTile = item % tilesPerRow_;
       int64_t lastTile = std::min(tilesPerRow_, firstTile + (end - item));
@@ -194,11 +236,7 @@ private:
         runTile(f, t * tile_, std::min(tile_, tape_.rowLength() - t * tile_), sums, chunk);
       endRow(f, sums, chunk);
       item += lastTile - firstTile;
-      for (size_t d = f.index.size(); d-- > 0;) {
-        if (++f.index[d] < tape_.outer[d])
-          break;
-        f.index[d] = 0;
-      }
+      nextRow(f);
     }
   }
 
@@ -239,6 +277,10 @@ private:
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
       const TapeReduction &reduction = tape_.reductions[r];
       f.sumRow[r] = offset(reduction.place.outer, f.index);
+      if (ordered_) {
+        f.term[r] = offset(reduction.term, f.index);
+        continue;
+      }
       std::fill_n(f.laneSums + r * kLanes, kLanes, neutral(reduction.kind));
       if (ownedRows_ && reduction.place.full)
         std::fill_n(sumOf(sums, r, 0) + f.sumRow[r], tape_.rowLength(), neutral(reduction.kind));
@@ -323,6 +365,10 @@ private:
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {
     const TapeReduction &reduction = tape_.reductions[r];
     const float *x = static_cast<const float *>(f.pointers[reduction.source]);
+    if (ordered_) {
+      ordered_->add(sums, r, f.sumRow[r], f.term[r], at, x, n);
+      return;
+    }
     double *acc = reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
     if (reduction.dot) {
       vectorOps().dotLanes(acc, x, static_cast<const float *>(f.pointers[reduction.factor]), n);
@@ -376,6 +422,7 @@ private:
   int64_t tile_ = 0, tilesPerRow_ = 1, chunks_ = 1;
   int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
   std::vector<int64_t> sumAt_;
+  std::optional<OrderedSums> ordered_;
   bool ownedRows_ = false;
   std::vector<std::pair<uint32_t, std::shared_ptr<std::atomic<bool>>>> watched_; // by pointer
 };

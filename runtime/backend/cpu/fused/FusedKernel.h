@@ -6,7 +6,7 @@
 //
 // Reductions are deterministic and do not depend on the number of threads: the work is cut in chunks whose
 // number follows from the shapes alone; each chunk sums its tiles in order (F32 within a tile, F64 beyond),
-// and the chunks are added in order.
+// and the chunks are added in order. In a reproducible plan they depend on their terms alone (OrderedSums.h).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_FUSEDKERNEL_H

@@ -105,6 +105,27 @@ void merge(Shape &extent, std::vector<Shape> &strides) {
     s.resize(out);
 }
 
+/// Whether loops with these strides meet numbers in ascending order.
+bool ascends(const Shape &strides) {
+  int64_t last = 0;
+  for (int64_t s : strides)
+    if (s != 0) {
+      if (last != 0 && s >= last)
+        return false;
+      last = s;
+    }
+  return true;
+}
+
+/// Whether the terms of a sum that is classified as `result` have ascending numbers without a gap along a row.
+bool hasNoGap(const Shape &term, size_t outer, int64_t p, const TapeOperand &result) {
+  const int64_t strideM = outer < term.size() ? term[outer] : 0,
+                strideP = outer + 1 < term.size() ? term[outer + 1] : 0;
+  if (result.full)
+    return strideM == 0 && strideP == 0;
+  return result.laneStride != 0 || p == 1 ? strideM == 1 && strideP == 0 : strideM == p && strideP == 1;
+}
+
 /// Classifies an operand along a row of m * p elements; false if it is neither full nor lanes.
 bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOperand &operand) {
   operand.outer.assign(strides.begin(), strides.begin() + long(outer));
@@ -122,10 +143,16 @@ bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOper
 
 } // namespace
 
+bool isOrdered(const ExpressionCode &code, const KernelCall &call) {
+  return call.exact && std::any_of(code.results.begin(), code.results.end(),
+                                   [](const ExpressionResult &r) { return r.reduction == plan::SUM; });
+}
+
 std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCall &call) {
   bool flatten = false;
   std::optional<Layout> layout = commonLayout(code, call, flatten);
-  if (!layout)
+  const bool ordered = isOrdered(code, call);
+  if (!layout || (flatten && ordered))
     return std::nullopt;
   Shape domain = flatten ? Shape{elementCount(code.domain)} : code.domain;
   Pieces pieces = cut(domain, *layout);
@@ -157,8 +184,20 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
       }
       strides.push_back(std::move(s));
     }
+  const size_t indexed = strides.size();
+  if (ordered)
+    for (const ExpressionResult &r : code.results) {
+      const Shape logical = termStrides(code.domain, r.view);
+      Shape s;
+      for (size_t i = 0; i < pieces.dim.size(); ++i)
+        s.push_back(logical[pieces.dim[i]] * pieces.unit[i]);
+      strides.push_back(std::move(s));
+    }
   Shape extent = pieces.extent;
   merge(extent, strides);
+  for (size_t t = indexed; t < strides.size(); ++t)
+    if (!ascends(strides[t]))
+      return std::nullopt;
 
   // The two innermost loops form the row if the innermost is a block of lanes. Otherwise the
   // innermost loop is the row.
@@ -177,6 +216,11 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
       TapeOperand operand;
       good = classify(strides[i], outer, nest.m, nest.p, operand);
       (i < inputs ? nest.inputs : nest.results).push_back(std::move(operand));
+    }
+    for (size_t t = indexed; t < strides.size() && good; ++t) {
+      good = code.results[t - indexed].reduction == plan::NONE ||
+             hasNoGap(strides[t], outer, nest.p, nest.results[t - indexed]);
+      nest.terms.emplace_back(strides[t].begin(), strides[t].begin() + long(outer));
     }
     if (!good)
       continue;

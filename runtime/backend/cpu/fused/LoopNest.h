@@ -21,7 +21,13 @@ struct LoopNest {
     int64_t strideM = 0, strideP = 0;
   };
   std::vector<Index> indices; // parallel to the code; empty entries elsewhere
+  std::vector<Shape> terms;   // ordered sums: how a term's number moves with `outer`, parallel to the results
 };
+
+/// Whether the call has sums whose terms have an order (kPartialSums).
+bool isOrdered(const ExpressionCode &code, const KernelCall &call);
+
+/// Nothing where there is no such loop nest, or where it would meet the terms of an ordered sum in another order.
 
 std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCall &call);
 

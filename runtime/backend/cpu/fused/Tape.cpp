@@ -1,4 +1,5 @@
 #include "runtime/backend/cpu/fused/Tape.h"
+#include "runtime/backend/Half.h"
 #include "runtime/backend/Philox.h"
 #include "runtime/backend/cpu/fused/LoopNest.h"
 
@@ -166,7 +167,15 @@ public:
     classify();
     // A product that is rounded where it is stored is rounded everywhere.
     foldMultiplications(!call_.exact);
-    findDots();
+    dots_.assign(e_.valueCount(), false);
+    if (isOrdered(e_, call_)) {
+      tape_.ordered = true;
+      for (const ExpressionResult &result : e_.results)
+        if (result.reduction != plan::NONE && (result.reduction != plan::SUM || !full_[result.value]))
+          return std::nullopt; // the reference kernel does it
+    } else {
+      findDots(); // a product that is not stored is not rounded
+    }
     if (!placeResults())
       return std::nullopt;
     placeInputs();
@@ -281,6 +290,8 @@ private:
   /// Whether result `r` is the sum along the row of a product that nothing else reads. The product is then not stored.
   bool isDot(size_t r) const {
     const ExpressionResult &result = e_.results[r];
+    if (tape_.ordered)
+      return false;
     uint32_t v = result.value;
     if (result.reduction != plan::SUM || nest_.results[r].full || v < inputCount() || uses_[v] != 1)
       return false;
@@ -289,7 +300,6 @@ private:
   }
 
   void findDots() {
-    dots_.assign(e_.valueCount(), false);
     for (size_t r = 0; r < e_.results.size(); ++r)
       if (isDot(r)) {
         dots_[e_.results[r].value] = true;
@@ -316,7 +326,9 @@ private:
     else if (direct_[y] < 0)
       slotted_.push_back(y);
     if (instr.op == Op::Constant) {
-      tape_.constants.push_back({y, instr.type, instr.immediate});
+      const bool rounds = call_.exact && instr.type == plan::BF16;
+      tape_.constants.push_back(
+          {y, instr.type, rounds ? double(toFloat(toBfloat16(float(instr.immediate)))) : instr.immediate});
       return;
     }
     if (instr.op == Op::Random || instr.op == Op::Iota) {
@@ -336,6 +348,7 @@ private:
         source.first = uint64_t(instr.globalOffset);
       }
       tape_.sources.push_back(std::move(source));
+      round(y, instr.type);
       return;
     }
     TapeOp op;
@@ -356,6 +369,13 @@ private:
     // For an operation on lanes, all operands are vectors of 16 elements.
     op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
     (full_[y] ? tape_.tileOps : tape_.laneOps).push_back(op);
+    round(y, instr.type);
+  }
+
+  /// In a reproducible plan a value that stays in a loop is what memory would hold.
+  void round(uint32_t y, plan::DType type) {
+    if (call_.exact && type == plan::BF16)
+      (full_[y] ? tape_.tileOps : tape_.laneOps).push_back({vectorOps().find(VectorOp::RoundBf16, 0), y, y, y, y});
   }
 
   void storeResults() {
@@ -363,8 +383,15 @@ private:
       const ExpressionResult &result = e_.results[r];
       uint32_t v = result.value;
       if (result.reduction != plan::NONE) {
-        TapeReduction reduction{nest_.results[r], result.reduction,          r,     v,
-                                !full_[v],        elementCount(result.view), false, 0};
+        TapeReduction reduction{nest_.results[r],
+                                result.reduction,
+                                r,
+                                v,
+                                !full_[v],
+                                elementCount(result.view),
+                                false,
+                                0,
+                                tape_.ordered ? nest_.terms[r] : Shape()};
         if (isDot(r)) {
           reduction.dot = true;
           reduction.source = e_.code[v - inputCount()].operands[0];
@@ -445,10 +472,6 @@ private:
 std::optional<Tape> buildTape(const ExpressionCode &code, const KernelCall &call) {
   if (!supported(code))
     return std::nullopt;
-  // Tiles and chunks, which follow from the whole domain, decide how numbers are added.
-  for (const ExpressionResult &result : code.results)
-    if (call.exact && result.reduction == plan::SUM)
-      return std::nullopt;
   std::optional<LoopNest> nest = buildLoopNest(code, call);
   if (!nest)
     return std::nullopt;

@@ -67,6 +67,7 @@ struct TapeReduction {
   int64_t count = 0;   // elements of the result
   bool dot = false;    // the sum is of source * factor
   uint32_t factor = 0; // pointer-table index
+  Shape term;          // an ordered sum: how the number of a term moves with the outer loops
 };
 
 struct Tape {
@@ -89,6 +90,9 @@ struct Tape {
   std::vector<std::pair<uint32_t, uint32_t>> slotPointers; // (pointer, tile slot)
   uint32_t slots = 0;
   bool wide = false; // some tile buffer holds integers, of 8 bytes
+  // The reductions are sums whose terms have an order (OrderedSums.h). Along a row a sum is kept, or its terms have
+  // ascending numbers without a gap.
+  bool ordered = false;
 
   int64_t rows() const { return elementCount(outer); }
   int64_t rowLength() const { return m * p; }

@@ -19,6 +19,7 @@
 namespace tessera::rt {
 
 constexpr int64_t kLanes = 16;
+constexpr int64_t kTurns = 4; // ExpressionCode.h: kPartialSums
 
 enum class VectorOp : uint8_t {
 #define TESSERA_ELEMENTWISE(NAME, ...) NAME,
@@ -53,6 +54,7 @@ enum class VectorOp : uint8_t {
   // Conversions from and to uint16_t in memory.
   LoadBf16,
   StoreBf16,
+  RoundBf16, // to the nearest that BF16 has; stays F32
 };
 
 /// y[i] = op(a[i], b[i], c[i]) for i < n. y may be one of the operands.
@@ -73,6 +75,9 @@ struct VectorOps {
   void (*sumFull)(double *acc, const float *x, int64_t n);
   void (*maxFull)(double *acc, const float *x, int64_t n);
   void (*minFull)(double *acc, const float *x, int64_t n);
+  /// Adds to kPartialSums partial sums in turn (ExpressionCode.h), those of each lane side by side:
+  /// acc[(turn + i / lanes) % 4 * lanes + i % lanes] += x[i] for i < n, in ascending order. n is a multiple of lanes.
+  void (*sumInTurn)(double *acc, const float *x, int64_t n, int64_t lanes, int64_t turn);
   /// The largest of the bit patterns without their signs. If it is 0x7f800000 or more, there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.

@@ -1,0 +1,93 @@
+#include "runtime/backend/cpu/fused/OrderedSums.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+
+static_assert(kTurns == kPartialSums);
+
+namespace {
+
+/// The fewest elements of a tile where rows are cut for threads: four vectors.
+constexpr int64_t kLeastTile = 4 * kLanes;
+
+int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+} // namespace
+
+OrderedSums::OrderedSums(const Tape &tape, int threads, int64_t &tile) : tape_(tape), owner_(tape.outer.size(), 0) {
+  bool keepsRow = true;
+  for (const TapeReduction &r : tape_.reductions) {
+    keepsRow = keepsRow && r.place.full;
+    at_.push_back(bytes_ / 8);
+    plane_.push_back(roundUp(r.count, 8));
+    bytes_ += plane_.back() * kPartialSums * 8;
+  }
+  for (size_t d = tape_.outer.size(); d-- > 0;)
+    if (std::ranges::all_of(tape_.reductions, [&](const TapeReduction &r) { return r.place.outer[d] != 0; })) {
+      owner_[d] = owners_;
+      owners_ *= tape_.outer[d];
+    }
+  const int64_t length = tape_.rowLength();
+  if (keepsRow && owners_ < threads) {
+    byOwner_ = false;
+    tile = std::min(tile, roundUp((length + threads - 1) / threads, kLeastTile));
+  }
+  tiles_ = (length + tile - 1) / tile;
+  shares_ = std::min<int64_t>(threads, byOwner_ ? owners_ : tiles_);
+}
+
+OrderedSums::Share OrderedSums::share(int64_t number) const {
+  Share share = {0, tape_.rows(), 0, owners_, 0, tiles_};
+  const int64_t all = byOwner_ ? owners_ : tiles_;
+  (byOwner_ ? share.firstOwner : share.firstTile) = all * number / shares_;
+  (byOwner_ ? share.lastOwner : share.lastTile) = all * (number + 1) / shares_;
+  if (owners_ == tape_.rows()) { // a row is its own owner
+    share.firstRow = share.firstOwner;
+    share.lastRow = share.lastOwner;
+  }
+  return share;
+}
+
+bool OrderedSums::owns(const Share &share, const Shape &index) const {
+  int64_t owner = 0;
+  for (size_t d = 0; d < index.size(); ++d)
+    owner += owner_[d] * index[d];
+  return owner >= share.firstOwner && owner < share.lastOwner;
+}
+
+void OrderedSums::start(double *memory) const { std::fill_n(memory, bytes_ / 8, 0.0); }
+
+void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x,
+                      int64_t n) const {
+  const TapeReduction &reduction = tape_.reductions[r];
+  const int64_t plane = plane_[r], stride = reduction.place.laneStride;
+  double *sums = memory + at_[r] + result;
+  if (reduction.place.full) {
+    vectorOps().sumFull(sums + term % kPartialSums * plane + at, x, n);
+    return;
+  }
+  // The lanes of a row; one where all of it is summed.
+  const int64_t lanes = stride == 0 ? 1 : tape_.p;
+  alignas(64) double partial[kPartialSums * kLanes];
+  for (int64_t t = 0; t < kPartialSums; ++t)
+    for (int64_t j = 0; j < lanes; ++j)
+      partial[t * lanes + j] = sums[t * plane + j * stride];
+  vectorOps().sumInTurn(partial, x, n, lanes, (term + at / lanes) % kPartialSums);
+  for (int64_t t = 0; t < kPartialSums; ++t)
+    for (int64_t j = 0; j < lanes; ++j)
+      sums[t * plane + j * stride] = partial[t * lanes + j];
+}
+
+void OrderedSums::finish(const KernelCall &call, const double *memory) const {
+  for (size_t r = 0; r < tape_.reductions.size(); ++r) {
+    const TapeReduction &reduction = tape_.reductions[r];
+    const double *sums = memory + at_[r];
+    const int64_t plane = plane_[r];
+    auto *out = call.outputs[reduction.output].as<float>();
+    for (int64_t i = 0; i < reduction.count; ++i)
+      out[i] = float(sumOfPartials(sums[i], sums[plane + i], sums[2 * plane + i], sums[3 * plane + i]));
+  }
+}
+
+} // namespace tessera::rt

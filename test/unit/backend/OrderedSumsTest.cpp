@@ -1,0 +1,205 @@
+// The sums of a reproducible plan have an order (ExpressionCode.h, kPartialSums). The reference backend's loops show
+// it; the cpu backend must give the same bits in every layout, on any number of threads, and whatever else a loop
+// computes.
+#include "runtime/backend/ExpressionCode.h"
+#include "test/conformance/backend/Loops.h"
+#include "test/conformance/backend/PlanBuilder.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+namespace {
+
+/// Numbers of many magnitudes, so that another order of adding shows in the last bits.
+Values numbers(int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Values values(static_cast<size_t>(n));
+  for (double &v : values)
+    v = double(float(std::ldexp(double(random() >> 11) * 0x1p-53 - 0.5, int(random() % 40) - 20)));
+  return values;
+}
+
+bool sameBits(const Values &a, const Values &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+void makeReproducible(PlanBuilder &p) {
+  p.plan().set_version(3);
+  p.plan().set_leaves(8);
+}
+
+Shape without(const Shape &shape, const Shape &dims) {
+  Shape rest;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (std::find(dims.begin(), dims.end(), int64_t(d)) == dims.end())
+      rest.push_back(shape[d]);
+  return rest;
+}
+
+/// The same shape with 1 for what is summed.
+Shape viewOf(Shape shape, const Shape &dims) {
+  for (int64_t d : dims)
+    shape[size_t(d)] = 1;
+  return shape;
+}
+
+struct Sum {
+  Shape shape, dims;
+};
+
+const std::vector<Sum> kSums = {{{64, 768}, {1}},
+                                {{64, 768}, {0}},
+                                {{64, 37}, {1}},
+                                {{64, 37}, {0}},
+                                {{1000, 5}, {0}},
+                                {{3, 5000}, {1}},
+                                {{200, 300}, {0, 1}},
+                                {{70000}, {0}},
+                                {{200, 16}, {0}},
+                                {{200, 8}, {0}},
+                                {{200, 4}, {0}},
+                                {{4, 7, 9, 24}, {1, 3}},
+                                {{6, 5, 7, 8}, {0, 2}},
+                                {{8, 64, 14, 14}, {0, 2, 3}},
+                                {{8, 64, 7, 7}, {2, 3}},
+                                {{8, 64, 7, 7}, {1}},
+                                {{8, 64, 7, 7}, {0}},
+                                {{8, 3, 32, 32}, {0, 2, 3}},
+                                {{8, 64, 7, 7}, {0, 1, 2, 3}}};
+
+} // namespace
+
+TEST_CASE("sums of a reproducible plan have the bits of the order that is written down", "[bits]") {
+  for (const Sum &sum : kSums) {
+    const Values x = numbers(elementCount(sum.shape), 1);
+    Values expected(size_t(elementCount(viewOf(sum.shape, sum.dims))));
+    std::vector<std::array<double, kPartialSums>> partial(expected.size(), {0, 0, 0, 0});
+    const Shape own = rowMajorStrides(sum.shape), terms = termStrides(sum.shape, viewOf(sum.shape, sum.dims)),
+                results = broadcastStrides(viewOf(sum.shape, sum.dims), sum.shape.size());
+    for (size_t i = 0; i < x.size(); ++i) { // row-major: the terms of a result ascend
+      int64_t result = 0, term = 0;
+      for (size_t d = 0; d < own.size(); ++d) {
+        const int64_t index = int64_t(i) / own[d] % sum.shape[d];
+        result += index * results[d];
+        term += index * terms[d];
+      }
+      partial[size_t(result)][size_t(term % kPartialSums)] += x[i];
+    }
+    for (size_t r = 0; r < expected.size(); ++r)
+      expected[r] = double(float((partial[r][0] + partial[r][1]) + (partial[r][2] + partial[r][3])));
+    for (const char *backend : {"reference", "cpu"})
+      for (int threads : {1, 2, 4}) {
+        PlanBuilder p;
+        makeReproducible(p);
+        const uint32_t in = p.buffer(plan::F32, sum.shape), out = p.buffer(plan::F32, without(sum.shape, sum.dims));
+        p.kernel("reduce_sum", {in}, {out}, {{"dims", sum.dims}, {"keepdims", int64_t(0)}});
+        LoadOptions options;
+        options.threads = threads;
+        std::vector<std::string> by;
+        const Values result = p.run(backend, {{in, x}}, {out}, options, &by)[0];
+        INFO(by[0] << " on " << threads << " threads: " << str(sum.shape) << " over " << str(sum.dims));
+        CHECK(sameBits(result, expected));
+        if (std::string(backend) == "cpu") // else it would be slow
+          CHECK(by[0].find("fused") != std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("sums of a reproducible plan keep their bits in the layout of convolutions", "[bits]") {
+  for (const Sum &sum : kSums) {
+    if (sum.shape.size() != 4)
+      continue;
+    const Values x = numbers(elementCount(sum.shape), 1);
+    auto compute = [&](bool blocked, int threads) {
+      PlanBuilder p;
+      makeReproducible(p);
+      const uint32_t in = p.buffer(plan::F32, sum.shape), out = p.buffer(plan::F32, without(sum.shape, sum.dims));
+      const uint32_t all = p.buffer(plan::F32, sum.shape);
+      p.kernel("reduce_sum", {in}, {out}, {{"dims", sum.dims}, {"keepdims", int64_t(0)}});
+      if (blocked) // a pooling whose result nobody reads asks for the layout
+        p.kernel("max_pool", {in}, {all},
+                 {{"kernel", Shape{1, 1}},
+                  {"strides", Shape{1, 1}},
+                  {"pads", Shape{0, 0, 0, 0}},
+                  {"dilations", Shape{1, 1}}});
+      LoadOptions options;
+      options.threads = threads;
+      return p.run("cpu", {{in, x}}, {out}, options)[0];
+    };
+    const Values plain = compute(false, 1);
+    for (int threads : {1, 2, 4}) {
+      INFO(str(sum.shape) << " over " << str(sum.dims) << " on " << threads << " threads");
+      CHECK(sameBits(compute(true, threads), plain));
+    }
+  }
+}
+
+TEST_CASE("in a reproducible plan a loop with several sums has the bits of its parts", "[bits]") {
+  const Shape shape{16, 64, 7, 7}, channels{1, 64, 1, 1}, images{16, 1, 1, 1};
+  const Values x = numbers(elementCount(shape), 1), y = numbers(elementCount(shape), 2);
+  auto compute = [&](bool fused, bool blocked, int threads) {
+    PlanBuilder p;
+    makeReproducible(p);
+    const uint32_t a = p.buffer(plan::F32, shape), b = p.buffer(plan::F32, shape), c = p.buffer(plan::F32, shape);
+    const uint32_t s = p.buffer(plan::F32, channels), t = p.buffer(plan::F32, channels),
+                   u = p.buffer(plan::F32, images);
+    if (fused) {
+      Loop(p, shape)
+          .in(a)
+          .in(b)
+          .op("mul", {0, 1})
+          .op("add", {2, 0})
+          .out(c, 3)
+          .out(s, 0, plan::SUM, channels)
+          .out(t, 3, plan::SUM, channels);
+      Loop(p, shape).in(a).in(b).op("mul", {0, 1}).out(u, 2, plan::SUM, images);
+    } else {
+      const uint32_t product = p.buffer(plan::F32, shape);
+      p.kernel("mul", {a, b}, {product});
+      p.kernel("add", {product, a}, {c});
+      for (auto [from, to] : {std::pair{a, s}, {c, t}})
+        p.kernel("reduce_sum", {from}, {to}, {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(1)}});
+      p.kernel("reduce_sum", {product}, {u}, {{"dims", Shape{1, 2, 3}}, {"keepdims", int64_t(1)}});
+    }
+    if (blocked)
+      p.kernel(
+          "max_pool", {c}, {p.buffer(plan::F32, shape)},
+          {{"kernel", Shape{1, 1}}, {"strides", Shape{1, 1}}, {"pads", Shape{0, 0, 0, 0}}, {"dilations", Shape{1, 1}}});
+    LoadOptions options;
+    options.threads = threads;
+    return p.run("cpu", {{a, x}, {b, y}}, {c, s, t, u}, options);
+  };
+  const std::vector<Values> apart = compute(false, false, 1);
+  for (bool fused : {false, true})
+    for (bool blocked : {false, true})
+      for (int threads : {1, 3}) {
+        const std::vector<Values> result = compute(fused, blocked, threads);
+        INFO("fused " << fused << ", blocked " << blocked << ", " << threads << " threads");
+        for (size_t r = 0; r < apart.size(); ++r)
+          CHECK(sameBits(result[r], apart[r]));
+      }
+}
+
+TEST_CASE("in a reproducible plan a 16-bit number that stays in a loop is rounded", "[bits]") {
+  const Shape shape{40, 50};
+  const Values x = numbers(elementCount(shape), 1);
+  for (const char *backend : {"reference", "cpu"})
+    for (plan::DType half : {plan::BF16, plan::F16}) {
+      PlanBuilder p;
+      makeReproducible(p);
+      const uint32_t in = p.buffer(plan::F32, shape), rounded = p.buffer(half, shape);
+      const uint32_t apart = p.buffer(plan::F32, shape), together = p.buffer(plan::F32, shape);
+      p.kernel("cast", {in}, {rounded});
+      Loop(p, shape).in(rounded).op("mul", {0, 0}).out(apart, 1);
+      Loop(p, shape).in(in).op("cast", {0}, half).op("cast", {1}, plan::F32).op("mul", {2, 2}).out(together, 3);
+      const std::vector<Values> result = p.run(backend, {{in, x}}, {apart, together});
+      INFO(backend << " in type " << half);
+      CHECK(sameBits(result[0], result[1]));
+    }
+}
