@@ -48,6 +48,35 @@ void uniteExpression(const plan::Plan &plan, const plan::Kernel &kernel, const K
       classes.unite(full[i], full[0]);
 }
 
+/// Whether a view is all of the other buffer or some of its rows.
+bool isRows(const plan::Plan &plan, size_t view, size_t of) {
+  const Shape part = shapeOf(plan, view), whole = shapeOf(plan, of);
+  if (part == whole)
+    return true;
+  if (part.size() < 3 || part[0] == 0 || part.size() != whole.size() ||
+      !std::equal(part.begin() + 1, part.end(), whole.begin() + 1))
+    return false;
+  const plan::Buffer &buffer = plan.buffers(int(view));
+  const Shape row(part.begin() + 1, part.end());
+  const uint64_t bytes = uint64_t(elementCount(row)) * bytesPerElement(buffer.dtype());
+  return bytes != 0 && (buffer.offset() - plan.buffers(int(of)).offset()) % bytes == 0;
+}
+
+/// Whether rows of a buffer lie in a layout as they do in the whole: no block of rows is cut.
+bool keepsBlocks(const plan::Plan &plan, size_t view, size_t of, const LayoutWishes &wishes, bool weight) {
+  const Shape part = shapeOf(plan, view), whole = shapeOf(plan, of);
+  if (part == whole)
+    return true;
+  const Layout layout = wishes.layout(part, weight);
+  int64_t block = 1;
+  for (auto [dim, size] : layout.inner)
+    block *= dim == 0 ? size : 1;
+  const plan::Buffer &buffer = plan.buffers(int(view));
+  const uint64_t row = uint64_t(elementCount(part)) / uint64_t(part[0]) * bytesPerElement(buffer.dtype());
+  const uint64_t before = (buffer.offset() - plan.buffers(int(of)).offset()) / row;
+  return layout == wishes.layout(whole, weight) && int64_t(before) % block == 0;
+}
+
 enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
 
 } // namespace
@@ -68,7 +97,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
   for (size_t b = 0; b < n; ++b)
     if (uint32_t alias = plan.buffers(int(b)).alias_of_plus_one(); alias && alias <= n) {
       bytes.unite(b, alias - 1);
-      if (shapeOf(plan, b) == shapeOf(plan, alias - 1)) {
+      if (isRows(plan, b, alias - 1)) {
         classes.unite(b, alias - 1);
       } else {
         wish[b] |= Plain;
@@ -113,14 +142,28 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
         want(k.outputs(0), Activation);
       }
     }
-  for (int pass = 0; pass < 2; ++pass) // two passes, to the leader and back, so that all names of a buffer agree
-    for (size_t b = 0; b < n; ++b) {
-      wish[bytes.find(b)] |= wish[b] & Plain;
-      wish[b] |= wish[bytes.find(b)] & Plain;
-    }
+  auto agree = [&] { // in two passes, to the leader and back, so that all names of a buffer agree
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t b = 0; b < n; ++b) {
+        wish[bytes.find(b)] |= wish[b] & Plain;
+        wish[b] |= wish[bytes.find(b)] & Plain;
+      }
+  };
+  agree();
   std::vector<uint8_t> classWish(n, None);
   for (size_t b = 0; b < n; ++b)
     classWish[classes.find(b)] |= wish[b];
+
+  for (size_t b = 0; b < n; ++b) {
+    const uint32_t alias = plan.buffers(int(b)).alias_of_plus_one();
+    uint8_t &w = classWish[classes.find(b)];
+    if (!alias || alias > n || shapeOf(plan, b).size() < 3 || (wish[b] & Plain) || !(w & (Activation | Weight)) ||
+        keepsBlocks(plan, b, alias - 1, wishes, !(w & Activation)))
+      continue;
+    wish[b] |= Plain;
+    w |= Plain;
+  }
+  agree();
 
   std::vector<Layout> layouts(n);
   for (size_t b = 0; b < n; ++b) {

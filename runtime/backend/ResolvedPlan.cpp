@@ -49,7 +49,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
       return badBuffer(plan, b, "does not lie in the first place of its frame");
     if (buffer.alias_of_plus_one()) {
       uint32_t of = buffer.alias_of_plus_one() - 1;
-      if (of >= uint32_t(plan.buffers_size()) || plan.buffers(int(of)).offset() != buffer.offset() ||
+      if (of >= uint32_t(plan.buffers_size()) || plan.buffers(int(of)).offset() > buffer.offset() ||
           plan.buffers(int(of)).dtype() != buffer.dtype())
         return badBuffer(plan, b, "is no view of the buffer it names");
     }

@@ -46,6 +46,8 @@ Status checkBinding(const plan::Plan &plan, const plan::Binding &binding, const 
   const BufferRange &range = ranges[binding.buffer()];
   const plan::Buffer &buffer = plan.buffers(int(binding.buffer()));
   const plan::Buffer &root = plan.buffers(int(range.root));
+  if (!range.same(ranges[range.root]))
+    return Status::error(bufferText(plan, binding.buffer()) + " is a part of " + bufferText(plan, range.root));
   TESSERA_RETURN_IF_ERROR(checkBox(plan, binding, range));
   if (perProgram(binding.role()) && findProgram(plan, binding.program()) < 0)
     return Status::error("belongs to program " + quoted(binding.program()) + ", which does not exist");

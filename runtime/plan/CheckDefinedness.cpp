@@ -79,7 +79,8 @@ private:
     return {ranges_[buffer].root, inFrame(buffer) ? uint64_t(index) + 1 : 0};
   }
   uint64_t beginOf(uint32_t buffer, uint32_t index) const {
-    return ranges_[buffer].begin + frames_.shift(ranges_[buffer].begin, index);
+    const uint64_t begin = ranges_[ranges_[buffer].root].begin; // a part is there with the whole
+    return begin + frames_.shift(begin, index);
   }
   uint64_t sizeOf(const Held &held) const { return ranges_[held.root].end - ranges_[held.root].begin; }
 

@@ -81,9 +81,9 @@ Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange>
   if (root == b)
     return Status();
   const plan::Buffer &owner = plan.buffers(int(root));
-  if (!ranges[b].same(ranges[root]) || buffer.dtype() != owner.dtype())
+  if (ranges[b].begin < ranges[root].begin || ranges[b].end > ranges[root].end || buffer.dtype() != owner.dtype())
     return Status::error(bufferText(plan, b) + " is an alias of " + bufferText(plan, root) +
-                         " but has another offset, size or type");
+                         " but has another type, or bytes outside it");
   if (!buffer.constant().empty())
     return Status::error(bufferText(plan, b) + " is an alias and a constant");
   if (buffer.persistent() && !owner.persistent())

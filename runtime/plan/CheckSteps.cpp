@@ -22,6 +22,9 @@ Status checkOperand(const plan::Plan &plan, const std::vector<BufferRange> &rang
                          ", which does not exist");
   if (written && !plan.buffers(int(ranges[buffer].root)).constant().empty())
     return Status::error("writes " + bufferText(plan, buffer) + ", which is a constant");
+  if (written && !ranges[buffer].same(ranges[ranges[buffer].root]))
+    return Status::error("writes " + bufferText(plan, buffer) + ", which is a part of " +
+                         bufferText(plan, ranges[buffer].root));
   return Status();
 }
 

@@ -12,6 +12,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 #include <memory>
+#include <numeric>
 #include <set>
 
 namespace tessera::rt {
@@ -95,10 +96,23 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   return plan;
 }
 
+/// Whether the bytes of a view are not all of the other buffer's, if the elements have one type.
+static bool isPart(const plan::Buffer &view, const plan::Buffer &of) {
+  auto elements = [](const plan::Buffer &buffer) {
+    return std::accumulate(buffer.shape().begin(), buffer.shape().end(), uint64_t(1),
+                           [](uint64_t n, int64_t size) { return n * uint64_t(size); }); // checked later, and may wrap
+  };
+  return view.offset() != of.offset() || elements(view) != elements(of);
+}
+
 uint32_t neededVersion(const plan::Plan &plan) {
   uint32_t needed = plan.leaves() > 0 ? 3 : kOldestPlanVersion;
   if (plan.frames_size() > 0 || plan.stages() > 1) // a reader of version 3 would compare stages with each other
     needed = 4;
+  for (const plan::Buffer &buffer : plan.buffers())
+    if (const uint32_t of = buffer.alias_of_plus_one(); // a reader of version 4 knows views of whole buffers only
+        of > 0 && of <= uint32_t(plan.buffers_size()) && isPart(buffer, plan.buffers(int(of) - 1)))
+      needed = std::max(needed, 5u);
   for (const plan::Program &program : plan.programs()) {
     if (program.calls_size() > 0) // a reader of version 1 would run every section once, whatever the calls say
       needed = std::max(needed, 2u);

@@ -50,6 +50,16 @@ uint32_t PlanBuilder::alias(uint32_t of, const Shape &shape) {
   return uint32_t(plan_.buffers_size() - 1);
 }
 
+uint32_t PlanBuilder::rows(uint32_t of, int64_t first, int64_t count) {
+  Shape shape = shapes_[of];
+  const int64_t row = elementCount(shape) / shape[0];
+  shape[0] = count;
+  const uint32_t view = alias(of, shape);
+  plan::Buffer &b = *plan_.mutable_buffers(int(view));
+  b.set_offset(b.offset() + uint64_t(first * row) * bytesPerElement(b.dtype()));
+  return view;
+}
+
 plan::Kernel &PlanBuilder::kernel(const std::string &name, const std::vector<uint32_t> &inputs,
                                   const std::vector<uint32_t> &outputs, const Attributes &attributes) {
   plan::Step *step = plan_.mutable_programs(0)->add_steps();

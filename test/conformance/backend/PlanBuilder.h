@@ -31,6 +31,8 @@ public:
   PlanBuilder();
   uint32_t buffer(plan::DType dtype, const Shape &shape);
   uint32_t alias(uint32_t of, const Shape &shape);
+  /// A view of `count` rows from row `first` on. They begin at a multiple of 64 bytes.
+  uint32_t rows(uint32_t of, int64_t first, int64_t count);
   plan::Kernel &kernel(const std::string &name, const std::vector<uint32_t> &inputs,
                        const std::vector<uint32_t> &outputs, const Attributes &attributes = {});
   plan::Plan &plan() { return plan_; }

@@ -39,7 +39,7 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(5); }, "format version 5"},
+    {"version", [](auto &p) { p.set_version(6); }, "format version 6"},
     {"version of trees", [](auto &p) { coll(p, GRADIENT_SUM).set_tree(true); }, "uses what version 3 has brought"},
     {"a tree without sums",
      [](auto &p) {
@@ -100,10 +100,16 @@ const std::vector<Case> kOneRank = {
      "does not exist"},
     {"alias of itself", [](auto &p) { buf(p, ZFLAT).set_alias_of_plus_one(ZFLAT + 1); },
      "alias of itself"},
-    {"alias elsewhere", [](auto &p) { buf(p, ZFLAT).set_alias_of_plus_one(GRAD + 1); },
-     "another offset, size or type"},
+    {"alias elsewhere", [](auto &p) { p.set_version(5), buf(p, ZFLAT).set_alias_of_plus_one(GRAD + 1); },
+     "another type, or bytes outside it"},
+    {"alias that begins before", [](auto &p) { p.set_version(5), buf(p, ZFLAT).set_offset(buf(p, Z).offset() - 64); },
+     "another type, or bytes outside it"},
+    {"alias that ends behind", [](auto &p) { p.set_version(5), buf(p, ZFLAT).set_shape(0, 9); },
+     "another type, or bytes outside it"},
     {"alias of another type", [](auto &p) { buf(p, ZFLAT).set_dtype(plan::I32); },
-     "another offset, size or type"},
+     "another type, or bytes outside it"},
+    {"part of another buffer in an old version", [](auto &p) { buf(p, ZFLAT).set_shape(0, 1); },
+     "but uses what version 5"},
     {"alias with contents",
      [](auto &p) {
        buf(p, LOSS).set_constant("1234");
