@@ -370,7 +370,7 @@ private:
         layout_.buffers[b].offset = end + layout.offsets[slot_[b]];
     for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.alias >= 0)
-        buffer.offset = layout_.buffers[buffer.alias].offset;
+        buffer.offset = layout_.buffers[buffer.alias].offset + buffer.shift;
     layout_.arenaBytes = end + aligned(layout.bytes);
     layout_.report.activationBytes = aligned(layout.bytes);
   }

@@ -17,7 +17,9 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/InPlace.h"
 #include "dialects/graph/Messages.h"
+#include "runtime/plan/Alignment.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -315,8 +317,14 @@ private:
       }
     }
     if (graph::isView(op)) {
-      layout_.buffers[step.outputs[0]].alias = layout_.root(step.inputs[0]);
-      return Error::success();
+      const LayoutBuffer &whole = layout_.buffers[step.inputs[0]];
+      LayoutBuffer &view = layout_.buffers[step.outputs[0]];
+      const uint64_t shift = whole.shift + uint64_t(graph::viewStart(op)) * elementBytes(view.type.getElementType());
+      if (shift % rt::kAlignment == 0) { // else it is copied
+        view.alias = layout_.root(step.inputs[0]);
+        view.shift = shift;
+        return Error::success();
+      }
     }
     step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective
                 : isa<dist::SendOp>(op)     ? LayoutStep::Send

@@ -21,7 +21,8 @@ namespace tessera::compiler {
 struct LayoutBuffer {
   std::string name;
   mlir::RankedTensorType type;
-  int alias = -1; // the buffer whose bytes it shares, which is no alias itself; -1: none
+  int alias = -1;     // the buffer whose bytes it shares, which is no alias itself; -1: none
+  uint64_t shift = 0; // an alias: how many bytes of that buffer lie before it
   bool persistent = false;
   mlir::DenseElementsAttr constant; // null: no constant; constants are persistent
   std::string kind = "activation";  // for the report

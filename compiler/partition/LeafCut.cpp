@@ -2,7 +2,9 @@
 
 #include "compiler/partition/ShardedOp.h"
 
+#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/InPlace.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -26,7 +28,11 @@ Value leafOperand(OpBuilder &builder, Value value, const dist::LeafCut &cut, con
   const int64_t length = shape[dim] / cut.count;
   starts[dim] = leaf * length;
   limits[dim] = starts[dim] + length;
-  return named(builder, graph::SliceOp::create(builder, value.getLoc(), value, starts, limits, strides), name);
+  auto slice = graph::SliceOp::create(builder, value.getLoc(), value, starts, limits, strides);
+  // Nothing is copied where a leaf is one piece of memory.
+  if (dist::leavesArePieces(cut, part, shape))
+    slice->setAttr(graph::kInPlaceAttr, builder.getUnitAttr());
+  return named(builder, slice, name);
 }
 
 Value joinLeaves(OpBuilder &builder, ArrayRef<Value> leaves, const dist::LeafCut &cut, const dist::Sharding &part,

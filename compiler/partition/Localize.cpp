@@ -23,9 +23,12 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"
+#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/GraphPadding.h"
+#include "dialects/graph/InPlace.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -165,6 +168,13 @@ private:
     for (unsigned r = 0; r < op->getNumResults(); ++r)
       ctx.results.push_back(dist::naturalResult(cut.mesh, sharded.rule, cut.strategy, int(r)));
     builder_.setInsertionPoint(op);
+    if (graph::plainReduction(op) && !dist::leavesArePieces(cut, ctx.operands[0], tensorShape(op->getOperand(0)))) {
+      const SmallVector<Value> sums =
+          graph::reduceParts(builder_, op, op->getOperand(0), cut.dim(ctx.operands[0]), cut.count, name);
+      op->getResult(0).replaceAllUsesWith(joinLeaves(builder_, sums, cut, ctx.results[0], name));
+      op->erase();
+      return;
+    }
     std::vector<SmallVector<Value>> results(op->getNumResults());
     for (int64_t leaf = 0; leaf < cut.count; ++leaf) {
       SmallVector<Value> operands;

@@ -3,6 +3,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/InPlace.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,7 +12,7 @@ using namespace mlir;
 
 namespace tessera::graph {
 
-bool isView(Operation *op) { return llvm::isa<ReshapeOp>(op); }
+bool isView(Operation *op) { return llvm::isa<ReshapeOp>(op) || op->hasAttr(kInPlaceAttr); }
 
 bool mayKeepCopy(Operation *op) { return op->hasAttr(kKeepsCopyAttr); }
 

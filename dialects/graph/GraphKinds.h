@@ -16,7 +16,7 @@
 
 namespace tessera::graph {
 
-/// The result is the operand's bytes under another shape: it needs no step and no memory of its own.
+/// The result is the operand's bytes under another shape, or a part of them: it needs no step and no memory of its own.
 bool isView(mlir::Operation *op);
 
 /// A strategy may hand the result on in another sharding than the operand's, as a copy for all its readers

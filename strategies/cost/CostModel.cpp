@@ -1,6 +1,7 @@
 #include "strategies/cost/CostModel.h"
 
 #include "dialects/dist/DistInterfaces.h"
+#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
@@ -206,14 +207,16 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   return computeOn(mesh_, cls, strategy, streamed);
 }
 
-/// What partition makes of an operator with leaves: copies of the leaves' operands, their kernels, and the loop over
-/// their results, which adds them, or a copy of them to one tensor.
+/// What partition makes of an operator with leaves: copies of those operands whose leaves are no pieces of memory (a
+/// plain reduction reads them where they lie), the leaves' kernels, and the loop over their results, which adds them,
+/// or a copy of them to one tensor.
 Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls) const {
   Cost sum = repeated(computeOn(cut.mesh, cls, cut.strategy, -1), cut.count);
   const llvm::SmallVector<Shape> operands = localOperands(cls, cut.mesh, cut.strategy),
                                  results = localResults(cls, cut.mesh, cut.strategy);
   for (auto [i, shape] : llvm::enumerate(operands))
-    if (cut.dim(dist::operandSharding(cut.mesh, cls.rule, cut.strategy, int(i))) >= 0)
+    if (!graph::plainReduction(cls.sample) &&
+        !dist::leavesArePieces(cut, dist::operandSharding(cut.mesh, cls.rule, cut.strategy, int(i)), shape))
       sum += repeated(kernel(0, cls.elementBits, 2 * double(numElements(shape) * cls.operandBytes[i])), cut.count);
   for (auto [r, shape] : llvm::enumerate(results)) {
     const bool adds = cut.dim(dist::naturalResult(cut.mesh, cls.rule, cut.strategy, int(r))) < 0;

@@ -55,3 +55,38 @@ module attributes {dist.leaves = 2 : i64} {
     return %s : tensor<6xi64>
   }
 }
+
+// -----
+
+// Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
+module attributes {dist.leaves = 2 : i64} {
+  // CHECK-LABEL: func.func @pieces
+  func.func @pieces(%a: tensor<3x8xf32> {dist.sharding = #dist.sharding<"[-, -]">},
+                    %b: tensor<8x5xf32> {dist.sharding = #dist.sharding<"[-, -]">})
+      -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK: graph.slice %arg0 {graph.name
+    // CHECK-NEXT: graph.slice %arg1 {graph.in_place, graph.name
+    %y = graph.matmul %a, %b {graph.name = "fc", dist.strategy = #dist.strategy<"">} : (tensor<3x8xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
+    return %y : tensor<3x5xf32>
+  }
+}
+
+// -----
+
+// A plain sum of columns copies nothing: one kernel adds all leaves.
+module attributes {dist.leaves = 2 : i64} {
+  // CHECK-LABEL: func.func @columns
+  func.func @columns(%a: tensor<3x8x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
+      -> (tensor<3x1x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">}) {
+    // CHECK: %[[R:.*]] = graph.reshape %arg0 {{.*}} -> tensor<3x2x4x4xf32>
+    // CHECK: %[[S:.*]] = graph.reduce_sum %[[R]] {{.*}}dims = array<i64: 2>{{.*}}keepdims = false{{.*}} -> tensor<3x2x4xf32>
+    // CHECK: %[[P0:.*]] = graph.slice %[[S]] {{.*}}limits = array<i64: 3, 1, 4>, starts = array<i64: 0, 0, 0>
+    // CHECK: %[[S0:.*]] = graph.reshape %[[P0]] {{.*}} -> tensor<3x1x4xf32>
+    // CHECK: %[[P1:.*]] = graph.slice %[[S]] {{.*}}limits = array<i64: 3, 2, 4>, starts = array<i64: 0, 1, 0>
+    // CHECK: %[[S1:.*]] = graph.reshape %[[P1]]
+    // CHECK: %[[Y:.*]] = graph.add %[[S0]], %[[S1]] {graph.name = "sum.sum"}
+    // CHECK: return %[[Y]]
+    %s = graph.reduce_sum %a {graph.name = "sum", dims = array<i64: 1>, keepdims = true, dist.strategy = #dist.strategy<"">} : (tensor<3x8x4xf32>) -> tensor<3x1x4xf32>
+    return %s : tensor<3x1x4xf32>
+  }
+}
