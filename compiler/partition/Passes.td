@@ -68,6 +68,14 @@ def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
   }];
 }
 
+def SliceEarlyPass : PartitionPass<"dist-slice-early"> {
+  let summary = "Computes elementwise operators leaf by leaf where leaves alone are read";
+  let description = [{
+    An elementwise operator whose result is read through slices in place (`graph.in_place`) and not otherwise becomes one
+    operator per slice, on slices of its operands. So a loop can add up what it makes.
+  }];
+}
+
 def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
   let summary = "Chooses which collectives are sent as one message, and which run beside kernels";
   let description = [{

@@ -1,6 +1,5 @@
 #include "dialects/graph/Fusion.h"
 
-#include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Order.h"
@@ -24,19 +23,12 @@ static bool isSplat(Operation *op) {
   return !integer || integer.getWidth() <= 32 || value.getSplatValue<APInt>().getSignificantBits() <= 53;
 }
 
-/// Whether the operator adds numbers in an order that must not depend on the mesh.
-static bool keepsOrder(Operation *op) {
-  return plainReduction(op)->reduction == dist::Reduction::Sum && dist::leavesOf(op) > 0 &&
-         isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
-}
-
 LoopPart loopPart(Operation *op) {
   if (isSplat(op) || isStretch(op) || isWidening(op))
     return LoopPart::Free;
   if (isElementwise(op))
     return LoopPart::Points;
-  // What a loop fuses with a sum changes how a kernel adds, and what is fused depends on the mesh.
-  return plainReduction(op) && !keepsOrder(op) ? LoopPart::Reduction : LoopPart::None;
+  return plainReduction(op) ? LoopPart::Reduction : LoopPart::None;
 }
 
 namespace {
