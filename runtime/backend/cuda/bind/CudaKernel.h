@@ -13,6 +13,7 @@
 
 #include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/cuda/text/PointLoop.h"
+#include "runtime/backend/cuda/text/SumEnd.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <array>
@@ -47,7 +48,9 @@ struct Launch {
   std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
   // Where it is a loop over points, which can stand in a table with others (LoopTable.h):
   std::shared_ptr<const PointLoop> loop = nullptr;
-  int64_t points = 0;
+  int64_t points = 0; // of the loop, or results of the sums
+  // Where it ends sums, and loops over their results can follow:
+  std::shared_ptr<const SumEnd> end = nullptr;
 };
 struct CopyBytes {
   Place to, from;
@@ -100,6 +103,7 @@ inline bool libraryTypes(plan::DType in, plan::DType out) {
 }
 
 // The parts, one per file.
+/// Results behind those of the call are computed and not stored: loops in the same kernel read them (SumEnd.h).
 CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
 CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
 /// Its operands may lie plain or with channels last, each for itself.

@@ -18,8 +18,6 @@ namespace tessera::rt::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-/// Of a kernel that reduces: each takes up to 2 KiB of shared memory, of which a block has 48 KiB.
-constexpr size_t kMostResults = 16;
 constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H200
 constexpr int64_t kFewPoints = 1024; // of a sum that one launch makes, although it leaves the device idle
 
@@ -166,6 +164,21 @@ Shares shareOut(int64_t results, int64_t points, bool innerReduced) {
   return s;
 }
 
+/// The code that names the total of result `n` of a kernel and, where somebody reads it, stores it.
+std::string totalCode(size_t n, plan::DType type, const std::string &sum, bool stored) {
+  const std::string number = std::to_string(n), total = "total" + number;
+  return std::string("const ") + sumType(valueClass(type)) + " " + total + " = " + sum + ";\n" +
+         (stored ? "out" + number + "[i] = " + finished(type, total) + ";\n" : "");
+}
+
+/// Appends the last launch of sums.
+void addEnd(CudaKernel &kernel, Launch launch, SumEnd end, int64_t results) {
+  launch.source = end.source();
+  launch.points = results;
+  launch.end = std::make_shared<const SumEnd>(std::move(end));
+  kernel.actions.emplace_back(std::move(launch));
+}
+
 void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
             const std::vector<Place> &outputs, CudaKernel &kernel) {
   PointCode code(e, rs);
@@ -188,26 +201,30 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   const int64_t points = elementCount(reducedSizes);
   const bool innerReduced = sizes.empty() || strides.back() == 0;
   const Shares s = shareOut(results, points, innerReduced);
+  auto stored = [&](size_t i) { return rs[i] < outputs.size(); };
 
   Launch launch;
-  std::string parameters, shared, start, step, keep, tree, stores;
-  for (const PointLoop::Parameter &p : code.parameters(call, launch.arguments))
-    parameters += p.type + " *__restrict__ " + p.name + ", ";
+  SumEnd end;
+  end.index = type;
+  end.parameters = code.parameters(call, launch.arguments);
+  std::string shared, start, step, keep, tree, stores;
   std::vector<Place> partials;
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
     const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    parameters += std::string(i ? ", " : "") + (s.parts > 1 ? sum : memoryType(r.type)) + " *__restrict__ out" + n;
     if (s.parts > 1)
       partials.push_back(kernel.reserve(uint64_t(s.parts * results) * 8));
-    launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
+    if (s.parts > 1 || stored(i)) {
+      end.parameters.push_back({s.parts > 1 ? sum : memoryType(r.type), "out" + n});
+      launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
+    }
     shared += "__shared__ " + sum + " s" + n + "[256];\n";
     start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
     step += "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
     keep += "s" + n + "[t] = a" + n + ";\n";
     tree += "s" + n + "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
-    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + kept] = s" + n + "[t];\n"
-                          : "out" + n + "[kept] = " + finished(r.type, "s" + n + "[t]") + ";\n";
+    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + i] = s" + n + "[t];\n"
+                          : totalCode(i, r.type, "s" + n + "[t]", stored(i));
   }
   auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
   // Neighbouring threads take neighbouring elements: of the reduction if its dimension is innermost.
@@ -215,40 +232,46 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
       innerReduced
           ? "const u32 ty = t % " + literal(s.ty) + ", tx = t / " + literal(s.ty) + ", step = 1u;\n"
           : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " + literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
-  launch.source =
-      prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters + ") {\n" + shared +
-      "const u32 t = threadIdx.x;\n" + lanes + "const " + index + " kept = blockIdx.x * (" + index + ")" +
-      literal(s.tx) + " + tx;\n" + start + "if (kept < " + type.literal(results) + ") {\n" +
-      indexCode(keptSizes, "kept", type, "k") + "#pragma unroll 4\nfor (" + index + " point = blockIdx.y * (" + index +
-      ")" + literal(s.ty) + " + ty; point < " + type.literal(points) + "; point += " + type.literal(s.ty * s.parts) +
-      ") {\n" + indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step + "}\n}\n" + keep +
-      "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) + "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
-      "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) + ") {\n" + stores + "}\n}\n";
+  end.before = shared + "const u32 t = threadIdx.x;\n" + lanes + "const " + index + " i = blockIdx.x * (" + index +
+               ")" + literal(s.tx) + " + tx;\n" + start + "if (i < " + type.literal(results) + ") {\n" +
+               indexCode(keptSizes, "i", type, "k") + "#pragma unroll 4\nfor (" + index + " point = blockIdx.y * (" +
+               index + ")" + literal(s.ty) + " + ty; point < " + type.literal(points) +
+               "; point += " + type.literal(s.ty * s.parts) + ") {\n" + indexCode(reducedSizes, "point", type, "r") +
+               rename + code.body() + step + "}\n}\n" + keep + "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) +
+               "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree + "}\n__syncthreads();\n}\nif (ty == 0 && i < " +
+               type.literal(results) + ") {\n" + stores;
+  end.after = "}\n";
+  launch.source = end.source();
   launch.grid = {uint32_t(s.blocks), uint32_t(s.parts), 1};
-  kernel.actions.push_back(std::move(launch));
-  if (s.parts == 1)
+  if (s.parts == 1) {
+    addEnd(kernel, std::move(launch), std::move(end), results);
     return;
+  }
+  kernel.actions.push_back(std::move(launch));
 
   Launch join;
-  std::string parts, sums, additions, ends;
+  SumEnd joined;
+  joined.index = type;
+  std::string sums, additions, ends;
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
     const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    parts += std::string(i ? ", " : "") + "const " + sum + " *__restrict__ in" + n + ", " + memoryType(r.type) +
-             " *__restrict__ out" + n;
+    joined.parameters.push_back({"const " + sum, "in" + n});
     join.arguments.push_back(partials[i]);
-    join.arguments.push_back(outputs[rs[i]]);
+    if (stored(i)) {
+      joined.parameters.push_back({memoryType(r.type), "out" + n});
+      join.arguments.push_back(outputs[rs[i]]);
+    }
     sums += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
     additions += "a" + n + " = " +
-                 combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") + ";\n";
-    ends += "out" + n + "[kept] = " + finished(r.type, "a" + n) + ";\n";
+                 combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + i]") + ";\n";
+    ends += totalCode(i, r.type, "a" + n, stored(i));
   }
-  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + index +
-                " kept = blockIdx.x * (" + index + ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) +
-                ") return;\n" + sums + "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions +
-                "}\n" + ends + "}\n";
+  joined.before = "const " + index + " i = blockIdx.x * (" + index +
+                  ")blockDim.x + threadIdx.x;\nif (i >= " + type.literal(results) + ") return;\n" + sums +
+                  "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n" + ends;
   join.grid[0] = uint32_t((results + kThreads - 1) / kThreads);
-  kernel.actions.push_back(std::move(join));
+  addEnd(kernel, std::move(join), std::move(joined), results);
 }
 
 } // namespace
@@ -290,8 +313,8 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     }
   }
   for (const auto &[view, results] : groups)
-    for (size_t first = 0; first < results.size(); first += kMostResults) {
-      const size_t last = std::min(results.size(), first + kMostResults);
+    for (size_t first = 0; first < results.size(); first += kMostSums) {
+      const size_t last = std::min(results.size(), first + kMostSums);
       reduce(e, call, {results.begin() + long(first), results.begin() + long(last)}, outputs, kernel);
     }
   if (!plain.empty() && elementCount(e.domain) > 0)

@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/join/Epilogue.h"
 
+#include "runtime/backend/cuda/join/ExpressionValues.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <algorithm>
@@ -9,28 +10,10 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// Questions about the values of an expression.
-class Values {
+/// Questions about the functions that epilogues have.
+class Functions : public ExpressionValues {
 public:
-  explicit Values(const ExpressionCode &code) : code_(code) {}
-
-  /// Conversions between floating-point types change nothing inside a loop.
-  uint32_t through(uint32_t v) const {
-    while (const Instr *i = instr(v)) {
-      if (i->op != Op::Cast || !isFloat(i->type) || !isFloat(code_.typeOf(i->operands[0])))
-        break;
-      v = i->operands[0];
-    }
-    return v;
-  }
-  const Instr *instr(uint32_t v) const {
-    return v < code_.inputs.size() ? nullptr : &code_.code[v - code_.inputs.size()];
-  }
-  bool is(uint32_t v, Op op) const { return instr(v) && instr(v)->op == op; }
-  uint32_t operand(uint32_t v, size_t i) const { return through(instr(v)->operands[i]); }
-  std::optional<double> constant(uint32_t v) const {
-    return is(v, Op::Constant) ? std::optional(instr(v)->immediate) : std::nullopt;
-  }
+  using ExpressionValues::ExpressionValues;
 
   /// A value as a product: v = factor * the other factors. `u`, and values that are no products, are factors as a
   /// whole.
@@ -94,9 +77,6 @@ public:
     const Product cube = factors(*cubic, u);
     return cube.others == std::vector<uint32_t>{u, u, u} && near(cube.factor, 0.044715);
   }
-
-private:
-  const ExpressionCode &code_;
 };
 
 } // namespace
@@ -111,7 +91,7 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
   for (const Instr &i : code.code)
     if (!isFloat(i.type) || valueClass(i.type) != ValueClass::F32)
       return std::nullopt;
-  const Values values(code);
+  const Functions values(code);
   Shape row(code.domain.size(), 1);
   row.back() = code.domain.back();
   // The value that the function is applied to: the product, or its sum with an input that is a row.

@@ -2,6 +2,7 @@
 
 #include "runtime/backend/cuda/join/Batches.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
+#include "runtime/backend/cuda/join/SumLoops.h"
 
 namespace tessera::rt::cuda {
 
@@ -30,7 +31,13 @@ void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::ve
     joinFrom(FoundKernel::Kind::Product,
              [&](size_t s) { return productFrom(program, calls, s, uses, joins, options); });
   joinLoops(BatchOf::LastWrites);
-  joinFrom(FoundKernel::Kind::Rows, [&](size_t s) { return rowsFrom(program, calls, s, ranges, uses, joins); });
+  joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
+    std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins);
+    if (rows)
+      addSumLoops(*rows, program, calls, uses, joins, options);
+    return rows;
+  });
+  joinFrom(FoundKernel::Kind::Sums, [&](size_t s) { return sumsFrom(program, calls, s, uses, joins, options); });
   joinLoops(BatchOf::Loops);
 }
 

@@ -12,12 +12,17 @@ namespace tessera::rt::cuda {
 struct FoundKernel {
   JoinedKernel kernel;
   size_t first = 0, place = 0; // the first of the steps, and the one in whose place it runs
-  enum class Kind { Product, Rows, Batch } kind = Kind::Product; // with what follows it; along the same rows; Batches.h
+  enum class Kind {
+    Product, // with what follows it
+    Rows,    // along the same rows
+    Sums,    // with loops over their results
+    Batch,   // independent loops of the same code
+  } kind = Kind::Product;
 };
 
 /// Joins products with their loops first, so that such a loop is no kernel of its own any more. Then come batches of
-/// what nothing reads, which keeps no other steps apart once it is put off, then loops along rows, and batches of the
-/// loops that are left.
+/// what nothing reads, which keeps no other steps apart once it is put off, then loops along rows, sums with the loops
+/// over their results, and batches of the loops that are left.
 /// `take` says whether the device can run a kernel; if not, the steps stay apart. `ranges`: the buffers' bytes.
 /// `products`: whether products are joined.
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,

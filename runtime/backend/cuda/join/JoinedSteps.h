@@ -1,8 +1,9 @@
 //===- JoinedSteps.h - steps that run as one where whole programs run ----------------------------------===//
 //
-// Some adjacent steps of a program run faster as one: a product with the loop that reads it (Epilogue.h), or loops and
-// reductions along the same rows (RowChain.h). The single steps stay available, too. So a caller that runs steps one by
-// one, for a profile or to find the origin of a NaN, finds every result.
+// Some adjacent steps of a program run faster as one: a product with the loop that reads it (Epilogue.h), loops and
+// reductions along the same rows (RowChain.h), or sums with the loops over their results (SumLoops.h). The single steps
+// stay available, too. So a caller that runs steps one by one, for a profile or to find the origin of a NaN, finds
+// every result.
 //
 //   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x
 //   nor w

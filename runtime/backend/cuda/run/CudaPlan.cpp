@@ -144,6 +144,7 @@ void CudaPlan::joinProgram(uint32_t program, const std::vector<KernelCall> &call
       return false;
     const char *what = found.kind == FoundKernel::Kind::Rows      ? "rows_"
                        : found.kind == FoundKernel::Kind::Product ? "with_epilogue_"
+                       : found.kind == FoundKernel::Kind::Sums    ? "sums_"
                                                                   : "batch_";
     kernel->label = what + kernelLabel(calls[found.first]);
     joined[found.place] = std::move(*kernel);
@@ -238,7 +239,7 @@ Status CudaPlan::compile(const LoadOptions &options) {
   forEachKernel([](Kernel &kernel) {
     for (Bound &bound : kernel.actions)
       if (auto *launch = std::get_if<Launch>(&bound.action))
-        std::string().swap(launch->source), launch->loop.reset();
+        std::string().swap(launch->source), launch->loop.reset(), launch->end.reset();
   });
   return Status();
 }

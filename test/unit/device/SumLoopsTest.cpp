@@ -1,0 +1,251 @@
+// Loops over the results of sums run in the kernel that ends the sums. They give the same bits together and apart.
+#include "test/conformance/backend/Loops.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+using Catch::Contains;
+
+namespace {
+
+struct Program {
+  PlanBuilder p;
+  std::map<uint32_t, Values> inputs;
+  std::vector<uint32_t> wanted;
+  std::mt19937 random{5};
+  double tolerance = 0;
+
+  /// Numbers around `mean`, most of them within `deviation`, that no rounding leaves alone.
+  uint32_t input(const Shape &shape, plan::DType type = plan::F32, double mean = 0, double deviation = 1) {
+    const uint32_t b = p.buffer(type, shape);
+    Values &values = inputs[b];
+    for (int64_t i = elementCount(shape); i > 0; --i)
+      values.push_back(double(float(mean + deviation * (double(random() % 2000) / 999.0 - 1))));
+    return b;
+  }
+  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
+    const uint32_t b = p.buffer(type, shape);
+    plan::Binding &binding = *p.plan().add_bindings();
+    binding.set_role(plan::OUTPUT);
+    binding.set_buffer(b);
+    wanted.push_back(b);
+    return b;
+  }
+  void move(uint32_t b, uint32_t at, uint64_t further = 0) {
+    p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset() + further);
+  }
+
+  /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by one.
+  std::vector<size_t> places() const {
+    std::vector<std::string> steps;
+    const std::vector<Values> whole = p.run("cuda", inputs, wanted, {}, &steps),
+                              apart = p.run("cuda", inputs, wanted, {}, nullptr, true);
+    for (size_t o = 0; o < whole.size(); ++o)
+      for (size_t i = 0; i < whole[o].size(); ++i)
+        REQUIRE(whole[o][i] == Approx(apart[o][i]).epsilon(tolerance).margin(0));
+    std::vector<size_t> found;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const std::string with = "(in whole programs: with step ";
+      const size_t at = steps[s].find(with);
+      found.push_back(at == std::string::npos ? s : std::stoul(steps[s].substr(at + with.size())));
+      if (found.back() != s)
+        CHECK_THAT(steps[found.back()], Contains("with loops over the results"));
+    }
+    return found;
+  }
+};
+
+using Places = std::vector<size_t>;
+
+/// The sums of x over all but the channels, half of them plus a bias, and a function of that.
+struct Channels : Program {
+  int64_t rows, channels;
+  uint32_t x, bias, sum, half, y;
+
+  explicit Channels(int64_t rows = 3000, int64_t channels = 20) : rows(rows), channels(channels) {
+    x = input({rows, channels});
+    bias = input({channels});
+    sum = p.buffer(plan::F32, {channels});
+    half = p.buffer(plan::F32, {channels});
+    y = output({channels});
+  }
+  void sums() { Loop(p, {rows, channels}).in(x).out(sum, 0, plan::SUM, {1, channels}); }
+  void halves() { Loop(p, {channels}).in(sum).in(bias).constant(0.5).op("mul", {0, 2}).op("add", {3, 1}).out(half, 4); }
+  void exponentials() { Loop(p, {channels}).in(half).op("exp", {0}).out(y, 1); }
+};
+
+/// sum -> mean -> sum of squared distances -> variance.
+struct Variance : Program {
+  const plan::DType type;
+  const Shape full, perChannel;
+  uint32_t x, sum, mean, squares, variance;
+
+  explicit Variance(plan::DType type, double centre, double deviation, const Shape &full = {16, 3, 20, 20})
+      : type(type), full(full), perChannel{1, full[1], 1, 1} {
+    x = input(full, type, centre, deviation);
+    sum = p.buffer(wide(), perChannel);
+    mean = output(perChannel, wide());
+    squares = p.buffer(wide(), perChannel);
+    variance = output(perChannel, wide());
+  }
+  plan::DType wide() const { return type == plan::F64 ? plan::F64 : plan::F32; }
+  double share() const { return double(full[1]) / double(elementCount(full)); }
+  void means() {
+    Loop(p, full, wide()).in(x).out(sum, 0, plan::SUM, perChannel);
+    Loop(p, perChannel, wide()).in(sum).constant(share()).op("mul", {0, 1}).out(mean, 2);
+  }
+  void distances(bool opposite = false) {
+    Loop loop(p, full, wide());
+    opposite ? loop.in(mean, perChannel).in(x) : loop.in(x).in(mean, perChannel);
+    loop.op("sub", {0, 1}).op("mul", {2, 2}).out(squares, 3, plan::SUM, perChannel);
+    Loop(p, perChannel, wide()).in(squares).constant(share()).op("mul", {0, 1}).out(variance, 2);
+  }
+};
+
+} // namespace
+
+TEST_CASE("loops over the results of sums are part of the kernel that ends them") {
+  // Of many rows, whose sums are made in parts, and of few.
+  for (const int64_t rows : {5, 3000, 60000}) {
+    Channels c(rows);
+    c.sums();
+    c.halves();
+    c.exponentials();
+    c.wanted.insert(c.wanted.end(), {c.sum, c.half}); // others may read what stands between
+    CHECK(c.places() == Places{2, 2, 2});
+  }
+}
+
+TEST_CASE("sums with a loop along the same rows have such loops behind them, too") {
+  Channels c(640, 40);
+  const uint32_t top = c.p.buffer(plan::F32, {640, 1}), shifted = c.output({640, 40});
+  Loop(c.p, {640, 40}).in(c.x).out(top, 0, plan::MAX, {640, 1});
+  Loop(c.p, {640, 40}).in(c.x).in(top, {640, 1}).op("sub", {0, 1}).out(shifted, 2).out(c.sum, 2, plan::SUM, {1, 40});
+  c.halves();
+  c.exponentials();
+  c.tolerance = 1e-6; // of sums in another order
+  CHECK(c.places() == Places{3, 3, 3, 3});
+}
+
+TEST_CASE("a loop over other points, and what is no loop, stay apart") {
+  Channels c;
+  c.sums();
+  Loop(c.p, {2, 20}).in(c.sum, {1, 20}).in(c.input({2, 20})).op("mul", {0, 1}).out(c.output({2, 20}), 2);
+  Loop(c.p, {20}).in(c.sum).out(c.output({1}), 0, plan::SUM, {1});
+  c.p.kernel("reshape", {c.sum}, {c.output({4, 5})});
+  CHECK(c.places() == Places{0, 1, 2, 3});
+}
+
+TEST_CASE("a loop may take the memory of its own operand, and no other's") {
+  Channels c;
+  c.sums();
+  c.halves();
+  c.exponentials();
+  c.move(c.half, c.sum);
+  c.move(c.y, c.bias);
+  CHECK(c.places() == Places{2, 2, 2});
+  // Another thread still reads there.
+  Channels d(3000, 40);
+  const uint32_t room = d.p.buffer(plan::F32, {128});
+  d.sums();
+  d.halves();
+  d.exponentials();
+  d.move(d.bias, room);
+  d.move(d.y, room, 64);
+  CHECK(d.places() == Places{1, 1, 2});
+  // The sums of few rows end in the kernel that reads the rows.
+  Channels e(5);
+  e.sums();
+  e.halves();
+  e.move(e.half, e.x);
+  e.wanted = {e.half};
+  CHECK(e.places() == Places{0, 1});
+  // Those of many rows have been read before.
+  Channels f;
+  f.sums();
+  f.halves();
+  f.move(f.half, f.x);
+  f.wanted = {f.half};
+  CHECK(f.places() == Places{1, 1});
+}
+
+TEST_CASE("a step between keeps its order with sums and loops") {
+  Channels c;
+  c.sums();
+  c.p.kernel("neg", {c.bias}, {c.bias}); // the loop's operand is made here
+  c.halves();
+  c.exponentials();
+  CHECK(c.places() == Places{3, 1, 3, 3});
+  // The sums must run before the first, and the loop behind the second.
+  Channels d;
+  d.sums();
+  d.p.kernel("neg", {d.x}, {d.x});
+  d.p.kernel("exp", {d.bias}, {d.bias});
+  d.halves();
+  d.exponentials();
+  CHECK(d.places() == Places{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("a variance is made in the pass that makes the mean") {
+  for (const plan::DType type : {plan::F32, plan::BF16, plan::F16})
+    for (const bool opposite : {false, true}) {
+      Variance v(type, type == plan::F32 ? 100 : 3, 1);
+      v.means();
+      v.distances(opposite);
+      v.tolerance = 1e-6;
+      CHECK(v.places() == Places{3, 3, 3, 3});
+    }
+}
+
+TEST_CASE("a variance of numbers far from 0 has as many digits in one pass") {
+  for (const double centre : {1e3, 1e4}) {
+    Variance v(plan::F32, centre, 1);
+    v.means();
+    v.distances();
+    const std::vector<Values> found = v.p.run("cuda", v.inputs, v.wanted);
+    for (int64_t c = 0; c < v.full[1]; ++c) {
+      std::vector<double> numbers;
+      const int64_t points = v.full[2] * v.full[3];
+      for (int64_t i = 0; i < elementCount(v.full); ++i)
+        if (i / points % v.full[1] == c)
+          numbers.push_back(v.inputs.at(v.x)[size_t(i)]);
+      double mean = 0, variance = 0;
+      for (double x : numbers)
+        mean += x / double(numbers.size());
+      for (double x : numbers)
+        variance += (x - mean) * (x - mean) / double(numbers.size());
+      CHECK(found[1][size_t(c)] == Approx(variance).epsilon(1e-5));
+    }
+  }
+  // Where all are equal there is no variance, and none below 0.
+  Variance same(plan::F32, 1234.567, 0);
+  same.means();
+  same.distances();
+  const std::vector<Values> found = same.p.run("cuda", same.inputs, same.wanted);
+  for (double variance : found[1]) {
+    CHECK(variance >= 0);
+    CHECK(variance < 1e-4 * 1234.567 * 1e-4);
+  }
+}
+
+TEST_CASE("a second pass stays where one would not do") {
+  Variance f64(plan::F64, 100, 1);
+  f64.means();
+  f64.distances();
+  CHECK(f64.places() == Places{1, 1, 3, 3});
+  // The numbers change between the passes.
+  Variance changed(plan::F32, 1, 1);
+  changed.means();
+  changed.p.kernel("neg", {changed.x}, {changed.x});
+  changed.distances();
+  CHECK(changed.places() == Places{1, 1, 2, 4, 4});
+  // Distances of other numbers.
+  Variance other(plan::F32, 1, 1);
+  other.means();
+  other.x = other.input(other.full);
+  other.distances();
+  CHECK(other.places() == Places{1, 1, 3, 3});
+}
