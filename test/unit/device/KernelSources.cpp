@@ -259,6 +259,22 @@ TEST_CASE("sums of many numbers over the same rows fit into shared memory") {
   CHECK(images.ok());
 }
 
+TEST_CASE("a grid has no more blocks than a device takes") {
+  PlanBuilder p; // 2^32 + 1 indices; nothing is allocated
+  const int64_t many = (int64_t(1) << 32) + 1;
+  const uint32_t indices = p.buffer(plan::I64, {many});
+  p.kernel("scatter_add", {indices, p.buffer(plan::F32, {many, 2})}, {p.buffer(plan::F32, {9, 2})},
+           {{"axis", int64_t(0)}, {"size", int64_t(9)}});
+  Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(p.plan(), {});
+  INFO(calls.status().message());
+  REQUIRE(calls.ok());
+  const Result<std::vector<CudaKernel>> choices = bindCuda((*calls)[0][0], {});
+  REQUIRE(choices.ok());
+  const auto &launch = std::get<Launch>(choices->front().actions.back());
+  CHECK(launch.grid[0] > 1000);
+  CHECK(launch.grid[0] < uint32_t(1) << 31);
+}
+
 TEST_CASE("generated kernels compile for sm_80 and sm_90") {
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load(TESSERA_CUDA_LIBRARY);
   if (!module) {

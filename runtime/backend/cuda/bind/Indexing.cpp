@@ -9,6 +9,8 @@
 namespace tessera::rt::cuda {
 namespace {
 
+constexpr int64_t kMostBlocks = 1 << 20; // further indices are taken by the same blocks
+
 std::string addOf(plan::DType type) {
   switch (type) {
   case plan::F32:
@@ -73,7 +75,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
   constants.push_back({"ADD(a, b)", addOf(y.dtype)});
   if (y.elements() > 0 && g.indices > 0)
     kernel.actions.push_back(Launch{withConstants(constants, kernels::kScatterAdd),
-                                    {uint32_t(g.batch * g.indices), 1, 1},
+                                    {uint32_t(std::min<int64_t>(g.batch * g.indices, kMostBlocks)), 1, 1},
                                     256,
                                     {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
   return kernel;

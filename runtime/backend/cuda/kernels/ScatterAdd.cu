@@ -1,11 +1,7 @@
-// One block per index. The first block of an index adds up the rows of all later equal ones, in their order, so
-// that no atomic operation is needed and the sum is that of a loop. `y` is zero before.
-extern "C" __global__ void k(const I *__restrict__ indices, const T *__restrict__ updates, T *__restrict__ y) {
-  __shared__ int flags[256];
-  const i64 j = blockIdx.x % INDICES, batch = blockIdx.x / INDICES;
-  indices += batch * INDICES;
-  updates += batch * (OUTER * INDICES * INNER);
-  y += batch * (OUTER * EXTENT * INNER);
+// A block takes one index after the other. The first of equal indices adds up the rows of all later ones, in their
+// order, so that no atomic operation is needed and the sum is that of a loop. `y` is zero before.
+__device__ inline void add_rows(const I *__restrict__ indices, const T *__restrict__ updates, T *__restrict__ y, i64 j,
+                                int *flags) {
   const i64 mine = (i64)indices[j];
   const i64 at = (i64)((u64)mine - (u64)START);
   if (at < 0 || at >= EXTENT || mine < START)
@@ -35,5 +31,15 @@ extern "C" __global__ void k(const I *__restrict__ indices, const T *__restrict_
           T *to = y + (o * EXTENT + at) * INNER + inner;
           *to = ADD(*to, x);
         }
+  }
+}
+
+extern "C" __global__ void k(const I *__restrict__ indices, const T *__restrict__ updates, T *__restrict__ y) {
+  __shared__ int flags[256];
+  for (i64 task = blockIdx.x; task < BATCH * INDICES; task += gridDim.x) {
+    const i64 batch = task / INDICES;
+    add_rows(indices + batch * INDICES, updates + batch * (OUTER * INDICES * INNER),
+             y + batch * (OUTER * EXTENT * INNER), task % INDICES, flags);
+    __syncthreads();
   }
 }
