@@ -130,6 +130,28 @@ ArenaLayout layOut(const std::vector<Block> &blocks, const std::vector<std::vect
   return best;
 }
 
+std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vector<int64_t> &wanted) {
+  int64_t end = 0;
+  for (size_t b = 0; b < blocks.size(); ++b)
+    end = std::max({end, blocks[b].last, wanted[b]});
+  std::vector<uint64_t> load(size_t(end) + 1, 0); // by time
+  for (const Block &block : blocks)
+    for (int64_t t = block.first; t <= block.last; ++t)
+      load[size_t(t)] += aligned(block.bytes);
+  const uint64_t peak = *std::max_element(load.begin(), load.end());
+  std::vector<Block> longer = blocks;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const auto from = load.begin() + std::ptrdiff_t(blocks[b].last + 1),
+               to = load.begin() + std::ptrdiff_t(std::max(blocks[b].last, wanted[b]) + 1);
+    const uint64_t bytes = aligned(blocks[b].bytes);
+    if (std::any_of(from, to, [&](uint64_t there) { return there + bytes > peak; }))
+      continue;
+    std::for_each(from, to, [&](uint64_t &there) { there += bytes; });
+    longer[b].last = std::max(blocks[b].last, wanted[b]);
+  }
+  return longer;
+}
+
 uint64_t peakLoad(const std::vector<Block> &blocks, int64_t *time) {
   graph::MemoryLoad load;
   for (const Block &block : blocks)

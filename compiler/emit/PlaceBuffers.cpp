@@ -2,7 +2,8 @@
 //
 // Persistent buffers come first, one after the other. Behind them is one region that the values of all programs share;
 // programs do not run at the same time. A result takes the place of an operand that is read for the last time, where
-// the kernel allows it.
+// the kernel allows it. What a chain of loops uses keeps its place until the chain has ended, where that takes no more
+// memory (LoopChains.h).
 //
 // Operands of one message lie side by side, and so do its results: all in the places of the operands, or all elsewhere.
 //
@@ -11,6 +12,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Arena.h"
+#include "compiler/emit/LoopChains.h"
 #include "compiler/emit/PlanLayout.h"
 #include "runtime/support/BytesText.h"
 
@@ -357,6 +359,8 @@ private:
     for (const LayoutFrame &frame : layout_.frames)
       blocks_.push_back({frame.bytes * frame.slots, 0, spans_.back().end});
     ArenaLayout layout = layOut(blocks_, rows_);
+    if (ArenaLayout kept = layOut(keepLonger(blocks_, untilChainsEnd()), rows_); kept.bytes <= layout.bytes)
+      layout = std::move(kept);
     std::vector<uint64_t> filled;
     for (size_t f = 0; f < layout_.frames.size(); ++f)
       filled.push_back(layout_.frames[f].offset = end + layout.offsets[values + f]);
@@ -373,6 +377,21 @@ private:
         buffer.offset = layout_.buffers[buffer.alias].offset + buffer.shift;
     layout_.arenaBytes = end + aligned(layout.bytes);
     layout_.report.activationBytes = aligned(layout.bytes);
+  }
+
+  /// By block: when the last of the chains of loops that use it ends; 0: none uses it.
+  std::vector<int64_t> untilChainsEnd() const {
+    std::vector<int64_t> until(blocks_.size(), 0);
+    for (size_t p = 0; p < layout_.programs.size(); ++p) {
+      const LayoutProgram &program = layout_.programs[p];
+      const std::vector<size_t> ends = chainEnds(layout_, program);
+      for (size_t s = 0; s < program.steps.size(); ++s)
+        for (const auto *list : {&program.steps[s].inputs, &program.steps[s].outputs})
+          for (int b : *list)
+            if (const int slot = slot_[layout_.root(b)]; slot >= 0 && ends[s] > s)
+              until[size_t(slot)] = std::max(until[size_t(slot)], spans_[p].step(ends[s]));
+    }
+    return until;
   }
 
   void report() {

@@ -91,3 +91,22 @@ TEST_CASE("rows lie side by side, and nothing that lives with a block of them li
                 layout.offsets[row[i - 1]] + (blocks[row[i - 1]].bytes + kAlignment - 1) / kAlignment * kAlignment);
   }
 }
+
+TEST_CASE("blocks live longer where the peak stays what it is") {
+  const std::vector<Block> blocks = {{64, 0, 0}, {64, 1, 2}, {64, 2, 2}, {64, 3, 3}};
+  const std::vector<Block> longer = keepLonger(blocks, {3, 3, 0, 0});
+  CHECK(longer[0].last == 0);
+  CHECK(longer[1].last == 3);
+  CHECK(longer[2].last == 2);
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<Block> some = randomBlocks(1 + random() % 40, random);
+    std::vector<int64_t> wanted;
+    for (const Block &b : some)
+      wanted.push_back(random() % 2 ? 0 : b.last + int64_t(random() % 6));
+    const std::vector<Block> kept = keepLonger(some, wanted);
+    REQUIRE(peakLoad(kept) == peakLoad(some));
+    for (size_t b = 0; b < some.size(); ++b)
+      REQUIRE((kept[b].last == some[b].last || kept[b].last == wanted[b]));
+  }
+}
