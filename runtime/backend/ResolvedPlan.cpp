@@ -14,6 +14,19 @@ Status badBuffer(const plan::Plan &plan, int b, const std::string &what) {
   return Status::error("buffer " + std::to_string(b) + " ('" + plan.buffers(b).name() + "') " + what);
 }
 
+/// Where the buffer begins that `b` is a view of, or `b` itself.
+uint64_t wholeOffset(const plan::Plan &plan, int b) {
+  uint64_t offset = plan.buffers(b).offset();
+  for (int views = 0; views < plan.buffers_size(); ++views) { // a plan that was not checked may name them in a circle
+    const uint32_t of = plan.buffers(b).alias_of_plus_one();
+    if (of == 0 || of > uint32_t(plan.buffers_size()))
+      break;
+    b = int(of) - 1;
+    offset = std::min(offset, plan.buffers(b).offset());
+  }
+  return offset;
+}
+
 } // namespace
 
 Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
@@ -61,9 +74,11 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
       v.dtype = plan::F64;
     if (!layouts.empty())
       v.layout = layouts[size_t(b)];
-    // All offsets are doubled, whether their type is widened or not. So ranges that were disjoint
-    // stay disjoint.
-    v.data = base ? base + buffer.offset() * (widen ? 2 : 1) : nullptr;
+    // All offsets are doubled, whether their type is widened or not. So ranges that were disjoint stay disjoint. Inside
+    // a buffer, where a part of it begins, only bytes of a widened type are.
+    const uint64_t whole = wholeOffset(plan, b);
+    const uint64_t inside = (buffer.offset() - whole) * (v.dtype == buffer.dtype() ? 1 : 2);
+    v.data = base ? base + whole * (widen ? 2 : 1) + inside : nullptr;
     views.push_back(std::move(v));
   }
   return Status();
