@@ -74,9 +74,11 @@ private:
     OpBuilder builder(ops.front());
     auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(), TypeRange(ValueRange(outputs)), inputs);
     fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));
-    for (StringRef name : {StringRef(graph::kSectionAttr), StringRef(graph::kTurnAttr)})
-      if (Attribute value = ops.front()->getAttr(name)) // one of all of them
-        fused->setAttr(name, value);
+    for (StringRef name : {StringRef(graph::kSectionAttr), StringRef(graph::kTurnAttr)}) {
+      auto has = llvm::find_if(ops, [&](Operation *op) { return op->hasAttr(name); });
+      if (has != ops.end()) // the same of all that have it
+        fused->setAttr(name, (*has)->getAttr(name));
+    }
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping mapping;
     for (Value input : inputs)
