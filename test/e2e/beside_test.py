@@ -142,20 +142,19 @@ def compiled_so_equal_to_the_bit_with_other_programs(c):
 
 @case
 def the_compiler_chooses_by_what_is_predicted(c):
-    """On the cores of one machine nothing is gained; between machines the sums of gradients hide."""
+    """On the cores of one machine nothing is gained; on devices the sums of gradients hide."""
     train = {}
-    for topology in ("cpu", "2xcpu", "8xh100"):
+    for topology in ("cpu", "8xh100"):
         plan = c.compiled(RESNET18, "data=4", "auto", "--topology", topology, rows=64)
         train[topology] = next(f for f in report_of(plan)["functions"] if f["name"] == "train")
         facts = json.loads(c.run(c.bin / "tessera-dump", plan, "--json"))
         assert facts["functions"][0].get("beside") == train[topology].get("beside")
     assert "beside" not in train["cpu"], train["cpu"]["beside"]
-    for topology in ("2xcpu", "8xh100"):
-        f = train[topology]
-        assert f["beside"]["predicted_ns"] < f["compute_ns"] + f["communication_ns"], (topology, f["beside"])
-        assert f["beside"]["exposed_ns"] < f["communication_ns"], (topology, f["beside"])
+    f = train["8xh100"]
+    assert f["beside"]["predicted_ns"] < f["compute_ns"] + f["communication_ns"], f["beside"]
+    assert f["beside"]["exposed_ns"] < f["communication_ns"], f["beside"]
     text = c.run(c.bin / "tessera-compile", c.models / f"{RESNET18}.onnx", "--mesh", "data=4", "--dim", "batch=64", "--train",
-                 "--topology", "2xcpu", "--overlap", "auto", "-o", c.folder / "said")
+                 "--topology", "8xh100", "--overlap", "auto", "-o", c.folder / "said")
     for text in (text, c.run(c.bin / "tessera-dump", c.folder / "said")):
         said = re.search(r"\d+ messages? beside kernels; the step is predicted (\S+) ms, of it exposed communication (\S+) ms", text)
         assert said and float(said[2]) < float(said[1]), text

@@ -139,8 +139,9 @@ TEST_CASE("an operator with leaves costs its leaves, the copies that they read, 
       continue;
     Strategy whole;
     whole.factors.resize(info.cls->rule.factors.size());
-    // 16x8 by 8x12: 4 leaves of 2 * 16 * 2 * 12 flops; each reads two copies, each of them read and written.
-    const Cost copies = 2 * 4 * (16 * 2 + 2 * 12) * 4, adds = 4 * 16 * 12 * (4 + 1);
+    // 16x8 by 8x12: 4 leaves of 2 * 16 * 2 * 12 flops. Each reads a copy of its columns, which is read and written, and
+    // its rows where they lie.
+    const Cost copies = 2 * 4 * 16 * 2 * 4, adds = 4 * 16 * 12 * (4 + 1);
     CHECK(model.compute(*info.cls, whole) == 4 * (16 * 2 + 2 * 12 + 16 * 12) * 4 + copies + adds);
     return;
   }
