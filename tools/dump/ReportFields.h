@@ -9,6 +9,7 @@
 #define TESSERA_TOOLS_DUMP_REPORTFIELDS_H
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -37,6 +38,13 @@ inline uint64_t timesOf(const Json &collective) { return uint64_t(std::max(1.0, 
 inline const Json &list(const Json &object, const char *field) {
   static const Json empty = Json::array();
   return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;
+}
+
+/// A time of the report for people.
+inline std::string ms(double ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f ms", ns / 1e6);
+  return text;
 }
 
 } // namespace tessera

@@ -46,11 +46,6 @@ std::string us(double ns) {
   std::snprintf(buffer, sizeof buffer, "%.1f us", ns / 1e3);
   return buffer;
 }
-std::string ms(double ns) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.3f ms", ns / 1e6);
-  return buffer;
-}
 
 std::string collectiveLine(const Json &c) {
   std::string axes = rt::printable(text(c, "axes"));

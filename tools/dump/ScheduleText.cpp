@@ -38,12 +38,6 @@ rt::Status damaged() {
                            "made it; compile the model again");
 }
 
-std::string ms(double ns) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3f ms", ns / 1e6);
-  return text;
-}
-
 std::string percent(double part) {
   char text[40];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
