@@ -25,6 +25,7 @@ extern "C" void onInterrupt(int signal) {
 } // namespace
 
 Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body) {
+  const ThreadsAtWork atWork; // OpenMP exits where it gets no thread, and a rank has threads besides its own
   std::mutex mutex;
   Status first;
   auto rank = [&](World &world) {

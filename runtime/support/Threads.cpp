@@ -1,10 +1,35 @@
 #include "runtime/support/Threads.h"
 
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <latch>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace tessera::rt {
+namespace {
+
+std::atomic<int> atWork{0};
+
+extern "C" void endAtOnce(int code, void *) {
+  if (atWork == 0)
+    return;
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(code);
+}
+
+} // namespace
+
+ThreadsAtWork::ThreadsAtWork() {
+  // Called first of all that is registered until now, and given the exit code, which atexit() is not.
+  [[maybe_unused]] static const int registered = on_exit(endAtOnce, nullptr);
+  ++atWork;
+}
+
+ThreadsAtWork::~ThreadsAtWork() { --atWork; }
 
 Status probeThreads(int count) {
   Status status;

@@ -18,6 +18,20 @@ namespace tessera::rt {
 /// Success if so many more threads can be had at once. None is left running.
 Status probeThreads(int count);
 
+/// While one lives, exit() ends the process at once with its exit code. Neither functions of atexit() run nor
+/// destructors of static objects, which other threads may still use. A library that calls exit() on an error thus ends
+/// the program with its message and not with a signal.
+///
+///   const ThreadsAtWork atWork;
+///   runThreadsThatUseLibraries();
+class ThreadsAtWork {
+public:
+  ThreadsAtWork();
+  ThreadsAtWork(const ThreadsAtWork &) = delete;
+  ThreadsAtWork &operator=(const ThreadsAtWork &) = delete;
+  ~ThreadsAtWork();
+};
+
 /// What to say of an exception of std::thread, or of any other system call.
 Status systemFailure(const std::system_error &error);
 
