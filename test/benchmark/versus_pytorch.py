@@ -2,8 +2,8 @@
 """Training and inference against PyTorch, ONNX Runtime and OpenVINO on the same machine, in one run.
 
 usage: test/benchmark/versus_pytorch.py --bin build/bin [--python PYTHON] [--networks resnet50_32,gpt2,...]
-         [--precisions f32,bf16] [--rounds 3] [--steps 4] [--inference resnet50_224,bert,...] [--batches 1,8,32]
-         [--json FILE]
+         [--precisions f32,bf16] [--ranks 1,2] [--rounds 3] [--steps 4]
+         [--inference resnet50_224,bert,...] [--batches 1,8,32] [--json FILE]
 
 PYTHON has torch, torchvision, numpy and onnx, for the inference also onnxruntime and openvino: any versions, for example
   python3 -m venv peers && peers/bin/pip install torch torchvision numpy onnx onnxruntime openvino
@@ -36,7 +36,7 @@ import tempfile
 
 import numpy as np
 
-WARMUP, CLOSE, YARDSTICK = 2, 1.05, 4096
+WARMUP, CLOSE, YARDSTICK, CORES = 2, 1.05, 4096, 2
 SETTINGS = {"default": {}, "compiled": {"compiled": True}, "channels-last": {"channels_last": True},
             "compiled, channels-last": {"compiled": True, "channels_last": True}}
 INFERENCE = "resnet50_224,bert,gpt2,mobilenet_v3,efficientnet_b0"
@@ -148,7 +148,8 @@ def training(machine, network, precision, told):
     facts = machine.peer("facts", network=network, folder=str(folder), train=True)
     optimizer = "adamw:lr=0.0001,weight_decay=0.01" if facts["adam"] else "sgd:lr=0.01,momentum=0.9,weight_decay=0.0005"
     contestants = {}
-    for ranks, threads in (1, 2), (2, 1):
+    for ranks in args.ranks:
+        threads = CORES // ranks
         plan, family = folder / f"plan{ranks}", f"{ranks} rank{'s' * (ranks > 1)}, {threads} thread{'s' * (threads > 1)}"
         machine.ours("tessera-compile", folder / "net.onnx", "--mesh", f"data={ranks}", "--mode", "data", "--train", "--loss",
                      "cross_entropy", "--optimizer", optimizer, "--precision", precision, "-o", plan)
@@ -171,7 +172,7 @@ def training(machine, network, precision, told):
         return f"{rate / peak:4.0%} of {peak:.0f} GFLOP/s  " + " ".join(f"{loss:.5f}" for loss in rows[-1].get("losses", [])[:3])
 
     best = rank_table(contestants, results, show)
-    for ranks in 1, 2:
+    for ranks in args.ranks:
         if f"PyTorch {ranks}" in best:
             ratio = best[f"PyTorch {ranks}"] / best[f"Tessera {ranks}"]
             told[f"train {network} {precision} {ranks}"] = {"times": ratio, "seconds": best[f"Tessera {ranks}"]}
@@ -217,6 +218,8 @@ def main():
     parser.add_argument("--python", default="/usr/bin/python3", help="a Python that has the peers")
     parser.add_argument("--networks", default="resnet50_32,gpt2,bert,vit,resnet50_224,mlp,unet")
     parser.add_argument("--precisions", default="f32,bf16")
+    parser.add_argument("--ranks", default=[1, 2], type=lambda text: [int(part) for part in text.split(",")],
+                        help="for training: 1 (with 2 threads), 2 (with 1 each) or both")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="steps a round, after two to warm up")
     parser.add_argument("--inference", default=INFERENCE, metavar="NETWORKS")
