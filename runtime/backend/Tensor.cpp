@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace tessera::rt {
 
@@ -227,24 +228,49 @@ Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout)
   return result;
 }
 
+/// The first element of a box that begins between blocks.
+int64_t firstElement(const BoxAt &at) {
+  const Shape strides = rowMajorStrides(physicalShape(at.whole, at.layout));
+  int64_t first = 0;
+  for (size_t d = 0; d < at.begin.size(); ++d)
+    first += at.begin[d] / units(at.layout, d).back() * strides[d];
+  return first;
+}
+
 } // namespace
 
-void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,
-                   size_t size, int threads) {
-  Refined r = refine(shape, dstLayout, srcLayout);
-  Shape to = refinedStrides(r, shape, dstLayout), from = refinedStrides(r, shape, srcLayout);
+void StridedCopy::run(void *dst, const void *src, size_t size, int threads) const {
+  copyStrided(static_cast<std::byte *>(dst) + toFirst * int64_t(size), to,
+              static_cast<const std::byte *>(src) + fromFirst * int64_t(size), from, shape, size, threads);
+}
+
+std::optional<StridedCopy> copyOfBox(const BoxAt &to, const BoxAt &from, const Shape &shape) {
+  for (const BoxAt *at : {&to, &from})
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const int64_t block = units(at->layout, d).back(); at->begin[d] % block != 0 || shape[d] % block != 0)
+        return std::nullopt;
+  const Refined r = refine(shape, to.layout, from.layout);
+  const Shape a = refinedStrides(r, to.whole, to.layout), b = refinedStrides(r, from.whole, from.layout);
   // The loops run in the destination's order, so that writes are contiguous.
   std::vector<size_t> order(r.extent.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return to[x] > to[y]; });
-  Shape n, a, b;
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return a[x] > a[y]; });
+  StridedCopy copy;
   for (size_t i : order) {
-    n.push_back(r.extent[i]);
-    a.push_back(to[i]);
-    b.push_back(from[i]);
+    copy.shape.push_back(r.extent[i]);
+    copy.to.push_back(a[i]);
+    copy.from.push_back(b[i]);
   }
-  copyStrided(dst, a, src, b, n, size, threads);
+  copy.toFirst = firstElement(to);
+  copy.fromFirst = firstElement(from);
+  return copy;
+}
+
+void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,
+                   size_t size, int threads) {
+  const Shape begin(shape.size(), 0);
+  copyOfBox({dstLayout, shape, begin}, {srcLayout, shape, begin}, shape)->run(dst, src, size, threads);
 }
 
 } // namespace tessera::rt

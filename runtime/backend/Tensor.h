@@ -13,6 +13,7 @@
 #include "runtime/plan/ElementType.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,23 @@ void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shap
 /// The physical shape of a layout, and the stride in it of every (outer dimension, inner block).
 /// {{1, 16}} on [8, 64, 3]: physical [8, 4, 3, 16].
 Shape physicalShape(const Shape &shape, const Layout &layout);
+
+/// A place in a tensor of shape `whole`: where a box of it begins.
+struct BoxAt {
+  const Layout &layout;
+  const Shape &whole, &begin;
+};
+
+/// A copy between strided places: `shape` elements, strides and first elements of both sides in elements.
+struct StridedCopy {
+  Shape shape, to, from;
+  int64_t toFirst = 0, fromFirst = 0;
+  void run(void *dst, const void *src, size_t size, int threads = 1) const;
+};
+
+/// The copy of a box of `shape` elements from one tensor to another, each in its own layout; nothing where the box cuts
+/// a block of a layout. Channels 16 to 47 of [8, 64, 3] in {{1, 16}} are 8 pieces of 2 * 3 * 16 elements.
+std::optional<StridedCopy> copyOfBox(const BoxAt &to, const BoxAt &from, const Shape &shape);
 /// Converts the layout of a tensor; dst and src do not overlap.
 void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,
                    size_t size, int threads = 1);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace tessera::rt {
 namespace {
@@ -36,9 +37,25 @@ BindResult bindTranspose(const KernelCall &call) {
   });
 }
 
+/// The copy that a slice is in layouts of which it cuts no block; nothing where it steps over elements.
+std::optional<StridedCopy> sliceInBlocks(const KernelCall &call) {
+  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  const Shape steps = call.intsAttribute("strides");
+  for (size_t d = 0; d < steps.size(); ++d)
+    if (steps[d] != 1 && y.shape[d] > 1)
+      return std::nullopt;
+  return copyOfBox({y.layout, y.shape, Shape(y.shape.size(), 0)}, {x.layout, x.shape, call.intsAttribute("starts")},
+                   y.shape);
+}
+
+bool acceptsSlice(const KernelCall &call) { return acceptsPlain(call) || sliceInBlocks(call); }
+
 BindResult bindSlice(const KernelCall &call) {
   int threads = call.threads;
   TensorView x = call.inputs[0], y = call.outputs[0];
+  if (std::optional<StridedCopy> copy = sliceInBlocks(call))
+    return bindFunction("reference",
+                        [=](std::byte *) { copy->run(y.data, x.data, bytesPerElement(y.dtype), threads); });
   Shape strides = rowMajorStrides(x.shape), starts = call.intsAttribute("starts");
   Shape steps = call.intsAttribute("strides");
   int64_t first = 0;
@@ -89,19 +106,32 @@ BindResult bindPad(const KernelCall &call) {
   });
 }
 
+/// The copies that a concatenation is; nothing where one of them cuts a block of a layout.
+std::optional<std::vector<StridedCopy>> concatenated(const KernelCall &call) {
+  const TensorView &y = call.outputs[0];
+  const auto dim = size_t(call.intAttribute("dim"));
+  const Shape none(y.shape.size(), 0);
+  Shape begin = none;
+  std::vector<StridedCopy> copies;
+  for (const TensorView &x : call.inputs) {
+    std::optional<StridedCopy> copy = copyOfBox({y.layout, y.shape, begin}, {x.layout, x.shape, none}, x.shape);
+    if (!copy)
+      return std::nullopt;
+    copies.push_back(std::move(*copy));
+    begin[dim] += x.shape[dim];
+  }
+  return copies;
+}
+
+bool acceptsConcat(const KernelCall &call) { return acceptsPlain(call) || concatenated(call); }
+
 BindResult bindConcat(const KernelCall &call) {
   int threads = call.threads;
-  std::vector<TensorView> xs = call.inputs;
-  TensorView y = call.outputs[0];
-  size_t dim = size_t(call.intAttribute("dim"));
-  return bindFunction("reference", [=](std::byte *) {
-    Shape strides = rowMajorStrides(y.shape);
-    int64_t first = 0;
-    for (const TensorView &x : xs) {
-      copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape, bytesPerElement(y.dtype), threads);
-      first += x.shape[dim] * strides[dim];
-    }
-  });
+  return bindFunction("reference",
+                      [=, xs = call.inputs, y = call.outputs[0], copies = *concatenated(call)](std::byte *) {
+                        for (size_t i = 0; i < xs.size(); ++i)
+                          copies[i].run(y.data, xs[i].data, bytesPerElement(y.dtype), threads);
+                      });
 }
 
 /// Whole rows lie together in every layout that has no blocks of dimension 0.
@@ -142,9 +172,9 @@ BindResult bindMicroRows(const KernelCall &call) { return BindResult(std::make_u
 void registerReferenceMovement(KernelRegistry &registry) {
   registry.add("reshape", {"reference", acceptsReshape, bindReshape});
   registry.add("transpose", {"reference", acceptsPlain, bindTranspose});
-  registry.add("slice", {"reference", acceptsPlain, bindSlice});
+  registry.add("slice", {"reference", acceptsSlice, bindSlice});
   registry.add("pad", {"reference", acceptsPlain, bindPad});
-  registry.add("concat", {"reference", acceptsPlain, bindConcat});
+  registry.add("concat", {"reference", acceptsConcat, bindConcat});
   registry.add(kMicroRows, {"reference", acceptsMicroRows, bindMicroRows});
 }
 

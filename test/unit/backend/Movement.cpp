@@ -70,3 +70,35 @@ TEST_CASE("layouts convert there and back") {
   convertLayout(a.data(), Layout(), b.data(), weights, shape, 8);
   CHECK(a == plain);
 }
+
+TEST_CASE("boxes are copied between layouts unless they cut a block") {
+  const Shape whole = {3, 64, 2}, box = {2, 32, 2}, begin = {1, 16, 0}, zero = {0, 0, 0};
+  const Layout plain, blocked{{{1, 16}}};
+  const Values from = counting(elementCount(whole));
+  Values inBlocks(from.size()), part(size_t(elementCount(box))), partInBlocks(part.size()), back(part.size());
+  convertLayout(inBlocks.data(), blocked, from.data(), plain, whole, 8);
+  copyOfBox({plain, box, zero}, {plain, whole, begin}, box)->run(part.data(), from.data(), 8);
+  CHECK(part[0] == (1 * 64 + 16) * 2);
+  CHECK(part.back() == (2 * 64 + 47) * 2 + 1);
+  std::optional<StridedCopy> copy = copyOfBox({blocked, box, zero}, {blocked, whole, begin}, box);
+  REQUIRE(copy);
+  copy->run(partInBlocks.data(), inBlocks.data(), 8);
+  convertLayout(back.data(), plain, partInBlocks.data(), blocked, box, 8);
+  CHECK(back == part);
+  // From blocks to rows, and back into the place that the box was taken from.
+  copyOfBox({plain, box, zero}, {blocked, whole, begin}, box)->run(back.data(), inBlocks.data(), 8);
+  CHECK(back == part);
+  Values rest = inBlocks;
+  for (double &value : back)
+    value += 1000;
+  copyOfBox({blocked, whole, begin}, {plain, box, zero}, box)->run(rest.data(), back.data(), 8);
+  Values unblocked(rest.size());
+  convertLayout(unblocked.data(), plain, rest.data(), blocked, whole, 8);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const size_t row = i / 128, channel = i / 2 % 64;
+    CHECK(unblocked[i] == from[i] + (row >= 1 && channel >= 16 && channel < 48 ? 1000 : 0));
+  }
+  CHECK_FALSE(copyOfBox({plain, box, zero}, {blocked, whole, {1, 8, 0}}, box));
+  CHECK_FALSE(copyOfBox({plain, {2, 24, 2}, zero}, {blocked, whole, begin}, {2, 24, 2}));
+  CHECK_FALSE(copyOfBox({blocked, whole, {1, 24, 0}}, {plain, box, zero}, box));
+}
