@@ -1,6 +1,7 @@
 #include "runtime/backend/HostPlan.h"
 
 #include "runtime/backend/Parallel.h"
+#include "runtime/backend/SideBySide.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
 
@@ -70,6 +71,9 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
+/// Scratch of one thread begins where no other thread's cache lines are.
+static size_t scratchOfThread(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// More micro-batches than anyone has under way at once.
 constexpr uint64_t kMostVariants = 4096;
 
@@ -85,9 +89,11 @@ uint64_t HostPlan::variantsOf(const plan::Kernel &kernel, uint64_t indices) cons
 
 Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
   size_t scratch = 0;
+  threads_ = std::max(1, options.threads);
   for (const plan::Program &program : plan().programs()) {
     auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
     const TimeOrder order(program);
+    std::vector<SingleStep> singles(kernels.size());
     std::vector<uint64_t> indices(order.sections().size(), 0);
     for (const SectionCall &call : order.calls())
       indices[call.section] = std::max(indices[call.section], uint64_t(call.index) + 1);
@@ -112,8 +118,19 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
           return bound.status().context(where);
         scratch = std::max(scratch, (*bound)->scratchBytes());
         kernels[s].push_back(std::move(*bound));
+        if (threads_ > 1)
+          singles[s].calls.push_back(std::move(call));
       }
+      singles[s].section = section;
+      singles[s].single = threads_ > 1 && step.waits().empty() &&
+                          std::ranges::all_of(kernels[s], [](const auto &kernel) { return kernel->threads() == 1; });
     }
+    sideBySide_.push_back(countSideBySide(singles));
+    for (size_t s = 0; s < kernels.size(); ++s)
+      if (sideBySide_.back()[s] > 1) // each of the threads has a scratch of its own
+        for (size_t k = s; k < s + sideBySide_.back()[s]; ++k)
+          for (const auto &kernel : kernels[k])
+            scratch = std::max(scratch, scratchOfThread(kernel->scratchBytes()) * size_t(threads_));
   }
   Result<HostMemory> memory = HostMemory::allocate(scratch);
   if (!memory)
@@ -141,13 +158,35 @@ Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   const Variants &kernels = kernels_[program][number];
   if (kernels.empty())
     return Status(); // the executor's
+  if (sideBySide_[program][number] == 0)
+    return Status(); // ran with an earlier step
   index_ = index;
+  if (sideBySide_[program][number] > 1)
+    return runSideBySide(program, number, index);
   Status status = kernels[index % kernels.size()]->run(scratch_.data());
   return status.ok() ? status : status.context(stepText(program, number));
 }
 
+Status HostPlan::runSideBySide(uint32_t program, uint32_t first, uint32_t index) {
+  const int64_t count = sideBySide_[program][first], parts = std::min<int64_t>(threads_, count);
+  std::vector<Status> statuses(static_cast<size_t>(count));
+  const size_t share = scratch_.size() / size_t(threads_) / 64 * 64;
+  parallelFor(threads_, parts, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part)
+      for (int64_t k = count * part / parts; k < count * (part + 1) / parts; ++k) {
+        const Variants &kernels = kernels_[program][first + uint32_t(k)];
+        statuses[size_t(k)] = kernels[index % kernels.size()]->run(scratch_.data() + size_t(part) * share);
+      }
+  });
+  for (uint32_t k = 0; k < uint32_t(count); ++k)
+    if (!statuses[k].ok())
+      return statuses[k].context(stepText(program, first + k));
+  return Status();
+}
+
 std::string HostPlan::implementation(uint32_t program, uint32_t number) const {
-  return kernels_[program][number][0]->describe();
+  const bool beside = sideBySide_[program][number] != 1;
+  return kernels_[program][number][0]->describe() + (beside ? ", a thread each" : "");
 }
 
 bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {

@@ -55,6 +55,7 @@ public:
 
 private:
   HostPlan(const plan::Plan &plan, std::string prefix);
+  Status runSideBySide(uint32_t program, uint32_t first, uint32_t index);
   Status bind(const LoadOptions &options, const Binder &bind);
   uint64_t variantsOf(const plan::Kernel &kernel, uint64_t indices) const;
   std::string implementation(uint32_t program, uint32_t step) const override;
@@ -64,7 +65,9 @@ private:
   uint32_t index_ = 0; // of the running call; kernels may read it
   /// A step's kernel, bound to every combination of places in which it runs: to kernel index mod size. Empty: none.
   using Variants = std::vector<std::unique_ptr<BoundKernel>>;
-  std::vector<std::vector<Variants>> kernels_; // by program, step
+  std::vector<std::vector<Variants>> kernels_;    // by program, step
+  std::vector<std::vector<uint32_t>> sideBySide_; // by program, step: countSideBySide
+  int threads_ = 1;
 };
 
 } // namespace tessera::rt

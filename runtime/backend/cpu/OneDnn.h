@@ -52,6 +52,7 @@ public:
   Status run(std::byte *scratch) override;
   size_t scratchBytes() const override { return scratchBytes_; }
   std::string describe() const override { return description_; }
+  int threads() const override { return threads_; }
 
 private:
   struct Operand {
