@@ -407,6 +407,10 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   StepTimes &times = times_[size_t(program)];
+  if (times.runs == 1) {
+    std::ranges::fill(times.seconds, 0);
+    times.measured = 0;
+  }
   const double before = amongRanks(program, /*ofLane=*/true);
   double inCollectives = 0;
   int64_t place = -1;
@@ -428,6 +432,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     last = Clock::now();
   }
   ++times.runs;
+  times.measured += watched;
   // After every step of a watched run the device has finished, so all time in collectives is among the ranks. On the
   // host, waiting for this rank's own kernels does not count.
   waited_ = deviceGroups_.empty() ? amongRanks(program, /*ofLane=*/true) - before : inCollectives;

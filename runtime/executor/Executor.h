@@ -41,10 +41,11 @@
 
 namespace tessera::rt {
 
-/// The time that a program's steps took, if it was measured.
+/// The time that a program's steps took, if it was measured. The first run, in which libraries make their kernels, is
+/// left out once there is a second.
 struct StepTimes {
-  std::vector<double> seconds; // by step, summed over all runs and all calls in them
-  uint64_t runs = 0;
+  std::vector<double> seconds; // by step, summed over the measured runs and all calls in them
+  uint64_t runs = 0, measured = 0;
 };
 
 /// One step of a program that has run.

@@ -69,7 +69,7 @@ std::vector<Step> stepsOf(Session &s, int p, const std::vector<KernelCall> &call
     const plan::Step &step = plan.programs(p).steps(i);
     StepCost cost;
     cost.calls = s.executor.order(p).timesOf(uint32_t(i));
-    cost.seconds = times.seconds[size_t(i)] / double(times.runs);
+    cost.seconds = times.seconds[size_t(i)] / double(times.measured);
     if (const CollectiveCall *call = s.executor.collective(p, i)) {
       cost.kind = collectiveName(step.collective().kind());
       cost.implementation = "collective: " + cost.kind + (call->joined() ? ", sent with an earlier step" : "");
@@ -206,7 +206,7 @@ Status showProfile(Session &s) {
   if (!s.leader())
     return Status();
   for (int p = 0; p < s.executor.plan().programs_size(); ++p) {
-    if (s.executor.times(p).runs == 0)
+    if (s.executor.times(p).measured == 0)
       continue;
     std::vector<Step> steps = stepsOf(s, p, (*calls)[size_t(p)]);
     std::vector<StepCost> costs;
