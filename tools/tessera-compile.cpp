@@ -192,8 +192,11 @@ void declare(CLI::App &app, CommandLine &c) {
       ->check(CLI::Range(1, 4096));
   app.add_option(
          "--pipeline", o.pipeline,
-         "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1, zb-h2 or auto (the best that is found in "
-         "the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump --schedule csv prints it")
+         "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1, zb-h2, interleaved:V (V stages on every "
+         "rank, for V times as small gaps and V times as many messages; --accumulate a multiple of the stage axis) or "
+         "auto (the best that is found in the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump "
+         "--schedule "
+         "csv prints it")
       ->type_name("schedule=NAME");
   app.add_flag("--reproducible{8}", o.leaves,
                "The same bits on any number of ranks and under every strategy: a sum that may be cut is computed in L "

@@ -45,8 +45,8 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     pipeline = Pipeline{assign.mesh, {}};
     if (llvm::Error e = compiler::parsePipeline(options.pipeline).moveInto(pipeline->options))
       return e;
-    if (llvm::Error e = compiler::readOrder(pipeline->options, assign.mesh.axisSize(0),
-                                            options.train ? options.training.accumulate : 1))
+    if (llvm::Error e = compiler::completePipeline(pipeline->options, assign.mesh.axisSize(0),
+                                                   options.train ? options.training.accumulate : 1))
       return e;
     if (llvm::Error e = assign.topology.fits(assign.mesh))
       return e;

@@ -23,19 +23,22 @@ static constexpr int kMaxAttempts = 5;
 /// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
 
-/// How another schedule of a pipeline may need less: in the stage that needs most.
+/// How another schedule of a pipeline may need less: on the ranks that need most.
 static std::string otherSchedule(const Compilation &run, const FittedProgram &fitted) {
   if (!fitted.pipeline || fitted.pipeline->inFlight.empty())
     return "";
   const std::vector<uint64_t> &bytes = fitted.memory.stageBytes;
-  const auto stage = size_t(llvm::max_element(bytes) - bytes.begin());
-  const std::string held = std::to_string(fitted.pipeline->inFlight[stage]) + " micro-batches at once";
+  const auto place = size_t(llvm::max_element(bytes) - bytes.begin());
+  const int held = fitted.pipeline->inFlight[place], chunks = run.pipeline->options.chunks;
+  const std::string text = std::to_string(held) + " micro-batches " +
+                           (chunks > 1 ? "of its " + std::to_string(chunks) + " stages " : "") + "at once";
   if (run.pipeline->options.isFile())
     return llvm::formatv(", fewer forward passes before their backward passes in line {0} of {1}, which holds {2},",
-                         stage + 1, fitted.pipeline->schedule, held);
-  return fitted.pipeline->inFlight[stage] > int(bytes.size() - stage)
-             ? llvm::formatv(", --pipeline schedule=1f1b (stage {0} holds {1})", stage, held).str()
-             : "";
+                         place + 1, fitted.pipeline->schedule, text);
+  return held > chunks * int(bytes.size() - place) ? llvm::formatv(", --pipeline schedule=1f1b ({0} {1} holds {2})",
+                                                                   chunks > 1 ? "place" : "stage", place, text)
+                                                         .str()
+                                                   : "";
 }
 
 /// `needed` bytes, of which `fills` says what they hold.

@@ -211,7 +211,8 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
 llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
                            const strategies::JoinOptions &join, compiler::PipelineReport &report) {
   const strategies::CostModel all(run.pipeline->mesh, run.assign.topology, run.assign.profile);
-  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit};
+  const strategies::StagePlaces places = run.pipeline->options.places(run.pipeline->mesh.axisSize(0));
+  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places};
   if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
         compiler::buildWholePipeline(passes, [&](const dist::Mesh &) { return model.collectiveCost(); });
       }))
@@ -220,7 +221,8 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
     return e;
   // Before fusion and messages, which must not lead from one stage or section to another.
   if (llvm::Error e = run.passes("stages", module, [&](PassManager &passes) {
-        passes.addPass(compiler::createCutStagesPass({.stages = costs.stages()}));
+        passes.addPass(compiler::createCutStagesPass(
+            {.stages = places.stages(), .devices = places.devices, .returns = places.returns}));
       }))
     return e;
   // Before fusion, since the times are those of single operators.

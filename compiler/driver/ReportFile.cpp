@@ -45,8 +45,8 @@ static Json toJson(const compiler::PipelineReport &pipeline, const compiler::Mem
                       {"bytes_sent", stage.bytesSent},
                       {"held_bytes", stage.held},
                       {"kept_bytes", stage.kept}});
-    if (s < memory.stageBytes.size())
-      stages.back()["arena_bytes"] = memory.stageBytes[s];
+    if (size_t(stage.device) < memory.stageBytes.size())
+      stages.back()["arena_bytes"] = memory.stageBytes[size_t(stage.device)];
   }
   return {{"schedule", pipeline.schedule},      {"micro_batches", pipeline.microBatches},
           {"predicted_ns", pipeline.predicted}, {"bubble", pipeline.bubble},

@@ -12,18 +12,21 @@ static std::string milliseconds(strategies::Cost ns) { return llvm::formatv("{0:
 /// The stages: where each begins, what it takes, and what it needs of a rank's memory.
 static std::string pipelineText(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory) {
   using llvm::formatv;
-  std::string out =
-      formatv("pipeline     {0} stages, {1} micro-batch{2}, schedule {3}; predicted {4}, bubble {5:F1} %\n",
-              pipeline.stages.size(), pipeline.microBatches, pipeline.microBatches == 1 ? "" : "es", pipeline.schedule,
-              milliseconds(pipeline.predicted), 100 * pipeline.bubble);
+  const size_t devices = memory.stageBytes.size();
+  const bool shared = devices > 0 && pipeline.stages.size() > devices; // several stages on one rank
+  std::string out = formatv(
+      "pipeline     {0} stages{6}, {1} micro-batch{2}, schedule {3}; predicted {4}, bubble {5:F1} %\n",
+      pipeline.stages.size(), pipeline.microBatches, pipeline.microBatches == 1 ? "" : "es", pipeline.schedule,
+      milliseconds(pipeline.predicted), 100 * pipeline.bubble, shared ? formatv(" on {0} places", devices).str() : "");
   for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
-    out += formatv("             stage {0} from {1}: {2} operators; ", s, rt::printable(stage.first), stage.operators);
+    out += formatv("             stage {0}{3} from {1}: {2} operators; ", s, rt::printable(stage.first),
+                   stage.operators, s == size_t(stage.device) ? "" : formatv(" (place {0})", stage.device).str());
     if (stage.forward + stage.input + stage.weight > 0)
       out += formatv("forward {0}, input {1}, weight {2}, once {3}", milliseconds(stage.forward),
                      milliseconds(stage.input), milliseconds(stage.weight), milliseconds(stage.once));
     else
       out += milliseconds(stage.once);
-    if (s < memory.stageBytes.size())
+    if (s < devices)
       out += "; memory " + bytesText(double(memory.stageBytes[s]));
     out += "\n";
   }

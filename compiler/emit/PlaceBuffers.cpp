@@ -14,6 +14,7 @@
 #include "compiler/emit/Arena.h"
 #include "compiler/emit/LoopChains.h"
 #include "compiler/emit/PlanLayout.h"
+#include "dialects/graph/Sections.h"
 #include "runtime/support/BytesText.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -22,6 +23,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -67,30 +69,27 @@ private:
   /// Everything else that the body makes lives within one call of a section.
   void findFrames() {
     for (const LayoutProgram &program : layout_.programs) {
-      if (program.sectionEnds.size() < 4) // the body is one section
+      if (program.chunks == 0) // the body is one section
         continue;
-      struct Use {
-        size_t first = SIZE_MAX, last = 0;
-      };
-      std::map<int, Use> uses; // by root buffer
+      std::map<int, std::set<size_t>> uses; // by root buffer: the sections
       for (size_t s = 0; s < program.steps.size(); ++s)
         for (const auto *list : {&program.steps[s].inputs, &program.steps[s].outputs})
-          for (int b : *list) {
-            Use &use = uses[layout_.root(b)];
-            use.first = std::min(use.first, program.sectionOf(s));
-            use.last = std::max(use.last, program.sectionOf(s));
-          }
+          for (int b : *list)
+            uses[layout_.root(b)].insert(program.sectionOf(s));
       for (const LayoutBinding &binding : layout_.bindings)
         if (binding.program == program.name)
           uses.erase(layout_.root(binding.buffer));
-      for (auto [root, use] : uses)
-        if (transient(root) && use.first > 0 && use.last + 1 < program.sectionEnds.size() && use.first < use.last)
-          layout_.buffers[root].frame = frameOf(program, use.first, use.last, layout_.buffers[root].bytes());
+      for (const auto &[root, sections] : uses)
+        if (transient(root) && *sections.begin() > 0 && *sections.rbegin() + 1 < program.sectionEnds.size() &&
+            sections.size() > 1)
+          layout_.buffers[root].frame = frameOf(program, sections, layout_.buffers[root].bytes());
     }
   }
 
-  /// Adds bytes to the frame between two sections. The buffer's offset in it is known when the frame has its own.
-  int frameOf(const LayoutProgram &program, size_t first, size_t last, uint64_t bytes) {
+  /// Adds bytes to the frame of what these sections use. The buffer's offset in it is known when the frame has its own.
+  int frameOf(const LayoutProgram &program, const std::set<size_t> &sections, uint64_t bytes) {
+    const size_t first = *sections.begin();
+    const std::vector<size_t> last = lastOf(program, sections);
     for (LayoutFrame &frame : layout_.frames)
       if (frame.program == program.name && frame.first == first && frame.last == last) {
         frame.bytes += aligned(bytes);
@@ -100,14 +99,25 @@ private:
     return int(layout_.frames.size()) - 1;
   }
 
-  /// The most micro-batches for which the first section has run and the last one has not ended.
-  static uint32_t slotsBetween(const LayoutProgram &program, size_t first, size_t last) {
-    uint32_t most = 1, ended = 0;
+  /// Those of the sections that run before no other of them in every order.
+  static std::vector<size_t> lastOf(const LayoutProgram &program, const std::set<size_t> &sections) {
+    auto at = [&](size_t place) { return graph::sectionAt(place, program.chunks); };
+    std::vector<size_t> last;
+    for (size_t one : sections)
+      if (llvm::none_of(sections, [&](size_t other) { return graph::surelyBefore(at(one), at(other)); }))
+        last.push_back(one);
+    return last;
+  }
+
+  /// The most micro-batches for which the first section has run and one of the last ones has not ended.
+  static uint32_t slotsBetween(const LayoutProgram &program, size_t first, llvm::ArrayRef<size_t> last) {
+    uint32_t most = 1;
+    SmallVector<uint32_t> ended(last.size(), 0);
     for (auto [section, index] : program.calls)
       if (section == first)
-        most = std::max(most, index + 1 - ended);
-      else if (section == last)
-        ended = index + 1;
+        most = std::max(most, index + 1 - *llvm::min_element(ended));
+      else if (const auto *it = llvm::find(last, section); it != last.end())
+        ended[size_t(it - last.begin())] = index + 1;
     return most;
   }
 

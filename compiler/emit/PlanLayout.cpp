@@ -19,6 +19,7 @@
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/InPlace.h"
 #include "dialects/graph/Messages.h"
+#include "dialects/graph/Sections.h"
 #include "runtime/plan/Alignment.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -90,6 +91,8 @@ public:
     }
     isStage_ = func->hasAttr(graph::kMicroBatchesAttr);
     hasBody_ |= isStage_;
+    if (isStage_)
+      program_.chunks = graph::chunksOf(func);
   }
 
   Error run() {
@@ -243,8 +246,13 @@ private:
 
   void addStep(LayoutStep step, Section section) { sections_[size_t(section)].push_back(std::move(step)); }
 
-  /// Where the program has the section. Only a stage of a pipeline has a backward pass apart from the forward pass.
-  size_t placeOf(Section section) const { return section == Section::End && !isStage_ ? 2 : size_t(section); }
+  /// Where the program has the section. Only in a pipeline is the backward pass apart from the forward pass.
+  size_t placeOf(Section section) const {
+    return isStage_ ? graph::placeOf(section, program_.chunks) : section == Section::End ? 2 : size_t(section);
+  }
+  bool hasSection(Section section) const {
+    return !graph::inBody(section) || (isStage_ ? graph::chunkOf(section) < program_.chunks : section == Section::Body);
+  }
 
   /// The number of the section's first step behind it, once the steps stand one after the other.
   size_t endOf(Section section) const {
@@ -255,7 +263,7 @@ private:
   void joinSections() {
     for (auto [section, steps] : llvm::enumerate(sections_)) {
       std::move(steps.begin(), steps.end(), std::back_inserter(program_.steps));
-      if (hasBody_ && (isStage_ || (Section(section) != Section::Input && Section(section) != Section::Weight)))
+      if (hasBody_ && hasSection(Section(section)))
         program_.sectionEnds.push_back(uint32_t(program_.steps.size()));
     }
     if (!hasBody_ || isStage_)
@@ -273,7 +281,7 @@ private:
       return fail("a stage with micro-batches must say when it does what: '" + dist::kCallsAttr + "' is missing");
     for (size_t i = 0; i + 1 < size_t(calls.size()); i += 2) {
       const int64_t section = calls[int64_t(i)], index = calls[int64_t(i) + 1];
-      if (section < 0 || section >= int64_t(graph::kSections) || index < 0 || index >= flow_.parts)
+      if (section < 0 || section >= int64_t(program_.sectionEnds.size()) || index < 0 || index >= flow_.parts)
         return fail("'" + dist::kCallsAttr + "' calls section " + Twine(section) + " with index " + Twine(index));
       const uint32_t begin = section == 0 ? 0 : program_.sectionEnds[size_t(section) - 1];
       if (program_.sectionEnds[size_t(section)] > begin)
@@ -398,23 +406,26 @@ private:
     for (auto [result, arg] : updates)
       if (buffers_[ret->getOperand(result)] != buffers_[func_.getArgument(arg)])
         overwritten.insert(buffers_[func_.getArgument(arg)]);
-    // Old values are saved, and new ones written, at the end of the program, or of the body where they are carried to
-    // the next micro-batch.
-    std::array<std::vector<LayoutStep>, 2> saves, writes;
-    auto carried = [&](unsigned result) {
-      return size_t(hasBody_ && flow_.flow.variesInBody(flow_.flow.results[result]));
+    // Old values are saved, and new ones written, at the end of the program, or of the part of the body that makes them
+    // where they are carried to the next micro-batch.
+    std::map<Section, std::vector<LayoutStep>> saves, writes;
+    auto sectionOf = [&](unsigned result) {
+      const int value = flow_.flow.results[result], maker = flow_.flow.values[size_t(value)].maker;
+      return !hasBody_ || !flow_.flow.variesInBody(value) ? Section::End
+             : maker < 0                                  ? Section::Body
+                                                          : flow_.flow.steps[size_t(maker)].section;
     };
-    auto save = [&](int buffer, size_t inBody) -> Expected<int> {
+    auto save = [&](int buffer, Section section) -> Expected<int> {
       Expected<int> copy = newBuffer(buffers[buffer].name + ".old", buffers[buffer].type);
       if (copy)
-        saves[inBody].push_back({LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
+        saves[section].push_back({LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
       return copy;
     };
     std::set<int> readAtEnd; // roots
     for (LayoutBinding &output : outputs) {
       if (overwritten.count(layout_.root(output.buffer))) {
         readAtEnd.insert(layout_.root(output.buffer));
-        Expected<int> copy = save(output.buffer, false);
+        Expected<int> copy = save(output.buffer, Section::End);
         if (!copy)
           return copy.takeError();
         output.buffer = *copy;
@@ -438,16 +449,16 @@ private:
         continue;
       }
       if (overwritten.count(layout_.root(from))) {
-        Expected<int> copy = save(from, carried(result));
+        Expected<int> copy = save(from, sectionOf(result));
         if (!copy)
           return copy.takeError();
         from = *copy;
       }
-      writes[carried(result)].push_back({LayoutStep::Copy, "update " + buffers[to].name, nullptr, {from}, {to}});
+      writes[sectionOf(result)].push_back({LayoutStep::Copy, "update " + buffers[to].name, nullptr, {from}, {to}});
     }
-    for (bool inBody : {false, true})
-      for (auto *steps : {&saves, &writes})
-        append(std::move((*steps)[inBody]), inBody ? Section::Body : Section::End);
+    for (auto *lists : {&saves, &writes})
+      for (auto &[section, steps] : *lists)
+        append(std::move(steps), section);
     for (LayoutBinding &output : outputs)
       layout_.bindings.push_back(std::move(output));
     return isStage_ ? takeCalls() : Error::success();

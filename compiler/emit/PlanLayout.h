@@ -70,6 +70,8 @@ struct LayoutProgram {
   std::vector<uint32_t> sectionEnds = {}; // empty: all steps run once
   std::vector<std::pair<uint32_t, uint32_t>> calls = {};
 
+  int chunks = 0; // of a pipeline's rank: how many stages it has; its sections are those of dialects/graph/Sections.h
+
   bool hasSections() const { return !sectionEnds.empty(); }
   /// The steps [bodyBegin, bodyEnd) run for every micro-batch. Requires sections.
   uint32_t bodyBegin() const { return sectionEnds.front(); }
@@ -78,11 +80,12 @@ struct LayoutProgram {
   size_t sectionOf(size_t step) const;
 };
 
-/// Places of the arena that hold what one section of a program leaves for a later one, for each of the micro-batches
-/// that are between the two.
+/// Places of the arena that hold what one section of a program leaves for later ones, for each of the micro-batches
+/// that are between them.
 struct LayoutFrame {
   std::string program;
-  size_t first = 0, last = 0; // sections
+  size_t first = 0;         // section
+  std::vector<size_t> last; // sections, of which none surely runs before another
   uint64_t offset = 0;
   uint64_t bytes = 0; // of one place
   uint32_t slots = 1;

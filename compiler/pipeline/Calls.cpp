@@ -13,8 +13,8 @@
 #include "strategies/pipeline/PipelineIO.h"
 
 #include "llvm/ADT/StringExtras.h"
-
-#include <array>
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using tessera::strategies::Cost;
@@ -26,6 +26,13 @@ static const std::vector<std::string> &schedules() {
   return names;
 }
 
+/// "interleaved:2": how many stages a rank has; 0: something else.
+static int chunksIn(llvm::StringRef schedule) {
+  int chunks = 0;
+  const bool good = schedule.consume_front("interleaved:") && !schedule.getAsInteger(10, chunks);
+  return good && chunks >= 2 && chunks <= graph::kMostChunks ? chunks : 0;
+}
+
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   PipelineOptions options;
   llvm::SmallVector<llvm::StringRef> parts;
@@ -33,9 +40,12 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   for (llvm::StringRef part : parts) {
     auto [name, value] = part.split('=');
     options.schedule = value.trim().str();
-    if (name.trim() != "schedule" || (!llvm::is_contained(schedules(), options.schedule) && !options.isFile()))
-      return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s, or schedule=FILE.csv",
-                                     text.str().c_str(), llvm::join(schedules(), ", ").c_str());
+    options.chunks = std::max(1, chunksIn(options.schedule));
+    if (name.trim() != "schedule" ||
+        (!llvm::is_contained(schedules(), options.schedule) && options.chunks == 1 && !options.isFile()))
+      return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s or interleaved:V (2 to %d stages "
+                                     "on every rank), or schedule=FILE.csv",
+                                     text.str().c_str(), llvm::join(schedules(), ", ").c_str(), graph::kMostChunks);
   }
   return options;
 }
@@ -43,23 +53,59 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
 /// The most bytes of a file with an order: some million tasks.
 static constexpr uint64_t kLargestOrder = uint64_t(1) << 26;
 
-llvm::Error readOrder(PipelineOptions &options, int64_t stages, int64_t microBatches) {
-  if (!options.isFile())
-    return llvm::Error::success();
-  if (microBatches < 2)
-    return llvm::createStringError("--pipeline schedule=%s: one micro-batch leaves nothing to order; add --train and "
-                                   "--accumulate N, or leave it out",
-                                   options.schedule.c_str());
+/// Sets how many stages lie in a line of the file's order. Returns an error's text.
+static std::string findPlaces(PipelineOptions &options) {
+  const strategies::PipelineOrder &order = *options.order;
+  const int devices = int(order.size());
+  strategies::PipelineTask last;
+  size_t line = 0;
+  for (auto [d, tasks] : llvm::enumerate(order))
+    for (const strategies::PipelineTask &task : tasks)
+      if (task.stage > last.stage) {
+        last = task;
+        line = d;
+      }
+  const int stages = last.stage + 1;
+  if (stages % devices != 0 || stages / devices > graph::kMostChunks)
+    return options.schedule + ": line " + std::to_string(line + 1) + ": " + strategies::taskText(last) +
+           " is of stage " + std::to_string(last.stage) + ", but " + std::to_string(stages) + " stages cannot lie in " +
+           std::to_string(devices) + (devices == 1 ? " line" : " lines") + "; every line has as many, at most " +
+           std::to_string(graph::kMostChunks);
+  options.chunks = stages / devices;
+  // There and back if the last line has the next stage as well.
+  options.returns = options.chunks == 2 && devices > 1 &&
+                    llvm::any_of(order.back(), [&](const auto &task) { return task.stage == devices; });
+  return "";
+}
+
+llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t microBatches) {
+  auto fail = [&](const std::string &why) { return llvm::createStringError("--pipeline schedule=" + why); };
+  if ((options.isFile() || options.chunks > 1) && microBatches < 2)
+    return fail(options.schedule +
+                ": one micro-batch leaves nothing to order; add --train and --accumulate N, or leave "
+                "it out");
+  if (!options.isFile()) {
+    if (options.chunks == 1 || microBatches % devices == 0)
+      return llvm::Error::success();
+    return fail(
+        llvm::formatv("{0}: {1} micro-batches cannot go through the {2} places of the axis 'stage' in groups of "
+                      "{2}; use --accumulate {3}",
+                      options.schedule, microBatches, devices, llvm::alignTo(microBatches, devices)));
+  }
   rt::Result<std::string> text = rt::readFile(options.schedule, kLargestOrder);
   if (!text)
-    return llvm::createStringError("--pipeline schedule=%s", text.status().message().c_str());
+    return fail(text.status().message());
   std::string error;
   options.order = strategies::parseOrder(*text, options.schedule, error);
-  if (options.order)
-    error =
-        strategies::checkOrder(strategies::evenPipeline({.devices = int(stages), .microBatches = int(microBatches)}),
-                               *options.order, options.schedule);
-  return error.empty() ? llvm::Error::success() : llvm::createStringError("--pipeline schedule=" + error);
+  if (options.order && int64_t(options.order->size()) == devices)
+    error = findPlaces(options);
+  if (error.empty())
+    error = strategies::checkOrder(strategies::evenPipeline({.devices = int(devices),
+                                                             .microBatches = int(microBatches),
+                                                             .chunks = options.chunks,
+                                                             .returns = options.returns}),
+                                   *options.order, options.schedule);
+  return error.empty() ? llvm::Error::success() : fail(error);
 }
 
 llvm::SmallVector<ModuleOp> stagesOf(ModuleOp module) { return llvm::SmallVector<ModuleOp>(module.getOps<ModuleOp>()); }
@@ -68,60 +114,83 @@ namespace {
 
 using graph::Section;
 
-/// What a stage's function takes in each section, and the bytes that it sends, once.
+/// What a stage's function takes for one micro-batch, and the bytes that it sends, once.
 struct StageTimes {
-  std::array<Cost, graph::kSections> time = {};
-  int64_t sent = 0, largest = 0; // for one micro-batch: of all messages, of one
+  Cost forward = 0, input = 0, weight = 0;
+  int64_t sent = 0, largest = 0; // of all messages, of one
   int64_t held = 0, kept = 0;    // bytes of the forward pass that only Input, or also Weight reads
+  int64_t operators = 0;
+  std::string first; // of the operators of the forward pass
 };
 
-llvm::Expected<StageTimes> priceStage(func::FuncOp func, const PipelineCosts &costs, StageReport &report) {
+/// The function of a device.
+struct DeviceTimes {
+  Cost once = 0; // before and behind all micro-batches
+  std::vector<StageTimes> chunks;
+};
+
+/// Adds what a step's results occupy from the forward pass to the backward pass.
+void addHeld(const graph::DataFlow &flow, int s, llvm::ArrayRef<llvm::SmallVector<int, 2>> readers, StageTimes &stage) {
+  for (int value : flow.steps[size_t(s)].makes) {
+    bool held = false, kept = false;
+    for (int reader : readers[size_t(value)]) {
+      if (size_t(reader) >= flow.steps.size())
+        continue;
+      const Section section = flow.steps[size_t(reader)].section;
+      kept |= section == Section::End || graph::isWeight(section);
+      held |= !graph::isForward(section);
+    }
+    if (flow.values[size_t(value)].viewOf < 0 && !flow.values[size_t(value)].sum && held)
+      (kept ? stage.kept : stage.held) += flow.values[size_t(value)].bytes;
+  }
+}
+
+llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &costs) {
   llvm::Expected<std::vector<Cost>> times = operatorTimes(func, costs);
   if (!times)
     return times.takeError();
-  StageTimes stage;
+  DeviceTimes device;
+  device.chunks.resize(size_t(costs.places.chunks));
   const ProgramParts parts(func);
   const graph::FunctionFlow &program = parts.program;
   const bool staged = func->hasAttr(graph::kMicroBatchesAttr);
   const auto readers = program.flow.readers();
   for (auto [s, op] : llvm::enumerate(program.operators)) {
     const Section section = program.flow.steps[s].section;
-    stage.time[size_t(section)] += (*times)[s];
-    ++report.operators;
-    const bool counts = !staged || graph::inBody(section);
-    if (counts && report.first.empty() && (*times)[s] > 0 && !parts.free[s])
-      report.first = graph::nameOf(op);
+    const bool inBody = graph::inBody(section), counts = inBody || !staged;
+    StageTimes &stage = device.chunks[inBody ? size_t(graph::chunkOf(section)) : 0];
+    ++stage.operators;
+    (!inBody                     ? device.once
+     : graph::isForward(section) ? stage.forward
+     : graph::isWeight(section)  ? stage.weight
+                                 : stage.input) += (*times)[s];
+    if (counts && stage.first.empty() && (*times)[s] > 0 && !parts.free[s])
+      stage.first = graph::nameOf(op);
     if (auto send = dyn_cast<dist::SendOp>(op); send && counts) {
       const int64_t bytes = program.flow.values[size_t(program.index.lookup(send.getX()))].bytes;
       stage.sent += bytes;
       stage.largest = std::max(stage.largest, bytes);
     }
-    if (section != Section::Body)
-      continue;
-    for (int value : program.flow.steps[s].makes) {
-      Section last = Section::Body;
-      for (int reader : readers[size_t(value)])
-        if (size_t(reader) < program.flow.steps.size())
-          last = std::max(last, program.flow.steps[size_t(reader)].section);
-      if (program.flow.values[size_t(value)].viewOf >= 0 || program.flow.values[size_t(value)].sum)
-        continue;
-      (last == Section::Input ? stage.held : stage.kept) +=
-          last == Section::Body ? 0 : program.flow.values[size_t(value)].bytes;
-    }
+    if (inBody && graph::isForward(section))
+      addHeld(program.flow, int(s), readers, stage);
   }
-  return stage;
+  return device;
 }
 
-strategies::Pipeline pipelineOf(llvm::ArrayRef<StageTimes> stages, const PipelineCosts &costs, int64_t parts) {
+strategies::Pipeline pipelineOf(llvm::ArrayRef<DeviceTimes> devices, const PipelineCosts &costs, int64_t parts) {
   strategies::Pipeline pipeline;
-  pipeline.devices = int(stages.size());
+  pipeline.devices = int(devices.size());
   pipeline.microBatches = int(parts);
-  pipeline.limits.assign(stages.size(), -1);
-  for (auto [s, stage] : llvm::enumerate(stages)) {
-    pipeline.stages.push_back({int(s), stage.time[size_t(Section::Body)], stage.time[size_t(Section::Input)],
-                               stage.time[size_t(Section::Weight)], stage.held + stage.kept, stage.kept});
+  pipeline.limits.assign(devices.size(), -1);
+  int64_t largest = 0; // of the stage before
+  for (int s = 0; s < costs.places.stages(); ++s) {
+    const int device = costs.places.deviceOf(s);
+    const StageTimes &stage = devices[size_t(device)].chunks[size_t(costs.places.chunkOf(s))];
     if (s > 0)
-      pipeline.transfers.push_back(costs.message(std::max(stages[s - 1].largest, stage.largest)));
+      pipeline.transfers.push_back(
+          device == pipeline.stages.back().device ? 0 : costs.message(std::max(largest, stage.largest)));
+    pipeline.stages.push_back({device, stage.forward, stage.input, stage.weight, stage.held + stage.kept, stage.kept});
+    largest = stage.largest;
   }
   return pipeline;
 }
@@ -129,7 +198,7 @@ strategies::Pipeline pipelineOf(llvm::ArrayRef<StageTimes> stages, const Pipelin
 /// The order of a file or by its name, or the best that is found in the memory that 1f1b needs.
 llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, const PipelineOptions &options) {
   const std::string &schedule = options.schedule;
-  if (options.order) // readOrder has checked it
+  if (options.order) // completePipeline has checked it
     return *options.order;
   if (schedule == "auto") {
     pipeline.limits = strategies::runInOrder(pipeline, strategies::oneForwardOneBackward(pipeline)).peak;
@@ -139,41 +208,52 @@ llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipel
     return std::move(found.order);
   }
   for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
-    if (schedule == named.name)
+    if (llvm::StringRef(schedule).split(':').first == named.name)
       return std::move(named.order);
   return llvm::createStringError("internal error: no order '" + schedule + "'");
 }
 
-void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks) {
-  llvm::SmallVector<int64_t> calls = {int64_t(Section::Begin), 0};
+Section sectionOf(strategies::Action action, int chunk) {
+  return action == strategies::Action::Forward ? graph::forwardOf(chunk)
+         : action == strategies::Action::Input ? graph::inputOf(chunk)
+                                               : graph::weightOf(chunk);
+}
+
+void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks,
+              const strategies::StagePlaces &places) {
+  llvm::SmallVector<int64_t> calls;
+  auto call = [&](Section section, int64_t index) {
+    calls.append({int64_t(graph::placeOf(section, places.chunks)), index});
+  };
+  call(Section::Begin, 0);
   for (const strategies::PipelineTask &task : tasks)
-    calls.append({int64_t(Section::Body) + int64_t(task.action), task.microBatch});
-  calls.append({int64_t(Section::End), 0});
+    call(sectionOf(task.action, places.chunkOf(task.stage)), task.microBatch);
+  call(Section::End, 0);
   func->setAttr(dist::kCallsAttr, Builder(func.getContext()).getDenseI64ArrayAttr(calls));
 }
 
-/// Prices the function of this name in all stages.
-llvm::Expected<std::vector<StageTimes>> priceStages(llvm::ArrayRef<ModuleOp> modules, llvm::StringRef name,
-                                                    const PipelineCosts &costs, std::vector<StageReport> &reports) {
-  std::vector<StageTimes> stages;
-  for (ModuleOp module : modules) {
+/// The report of all stages of a function.
+std::vector<StageReport> reportOf(llvm::ArrayRef<DeviceTimes> devices, const strategies::StagePlaces &places) {
+  std::vector<StageReport> reports;
+  for (int s = 0; s < places.stages(); ++s) {
     StageReport &out = reports.emplace_back();
-    llvm::Expected<StageTimes> priced = priceStage(module.lookupSymbol<func::FuncOp>(name), costs, out);
-    if (!priced)
-      return priced.takeError();
-    auto time = [&](Section section) { return priced->time[size_t(section)]; };
-    out.forward = time(Section::Body);
-    out.input = time(Section::Input);
-    out.weight = time(Section::Weight);
-    out.once = time(Section::Begin) + time(Section::End);
-    out.device = int(stages.size());
-    out.sections = {int64_t(Section::Body), int64_t(Section::Input), int64_t(Section::Weight)};
-    out.bytesSent = priced->sent;
-    out.held = priced->held + priced->kept;
-    out.kept = priced->kept;
-    stages.push_back(*priced);
+    const int chunk = places.chunkOf(s);
+    out.device = places.deviceOf(s);
+    for (size_t a = 0; a < out.sections.size(); ++a)
+      out.sections[a] = int64_t(graph::placeOf(sectionOf(strategies::Action(a), chunk), places.chunks));
+    const DeviceTimes &device = devices[size_t(out.device)];
+    const StageTimes &stage = device.chunks[size_t(chunk)];
+    out.first = stage.first;
+    out.operators = stage.operators;
+    out.forward = stage.forward;
+    out.input = stage.input;
+    out.weight = stage.weight;
+    out.once = chunk == 0 ? device.once : 0;
+    out.bytesSent = stage.sent;
+    out.held = stage.held + stage.kept;
+    out.kept = stage.kept;
   }
-  return stages;
+  return reports;
 }
 
 /// The time of a function without micro-batches, for which the stages run one after the other.
@@ -184,10 +264,10 @@ Cost oneAfterTheOther(llvm::ArrayRef<StageReport> stages, const PipelineCosts &c
   return time;
 }
 
-/// Orders the function of the report's stages, and sets what follows from the order.
-llvm::Error orderFunction(llvm::ArrayRef<func::FuncOp> functions, llvm::ArrayRef<StageTimes> stages,
+/// Orders the training step, and sets what follows from the order.
+llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<DeviceTimes> devices,
                           const PipelineCosts &costs, const PipelineOptions &options, PipelineReport &report) {
-  const strategies::Pipeline pipeline = pipelineOf(stages, costs, report.microBatches);
+  const strategies::Pipeline pipeline = pipelineOf(devices, costs, report.microBatches);
   if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
     return llvm::createStringError("internal error: the pipeline: " + error);
   llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, options);
@@ -197,15 +277,15 @@ llvm::Error orderFunction(llvm::ArrayRef<func::FuncOp> functions, llvm::ArrayRef
   if (!run.error.empty())
     return llvm::createStringError("internal error: the pipeline's order: " + run.error);
   std::vector<Cost> once;
-  for (const StageReport &stage : report.stages)
-    once.push_back(stage.once);
+  for (const DeviceTimes &device : devices)
+    once.push_back(device.once);
   const strategies::PipelineStep step = strategies::stepOf(pipeline, run, once);
   report.predicted = step.time;
   report.bubble = step.bubble;
   report.transfers = pipeline.transfers;
   report.inFlight = strategies::mostInFlight(pipeline, *order);
-  for (auto [func, tasks] : llvm::zip_equal(functions, *order))
-    setCalls(func, tasks);
+  for (auto [module, tasks] : llvm::zip_equal(modules, *order))
+    setCalls(mainFunction(module), tasks, costs.places);
   return llvm::Error::success();
 }
 
@@ -218,20 +298,21 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
   llvm::SmallVector<ModuleOp> modules = stagesOf(module);
   const std::string main = mainFunction(modules.front()).getName().str();
   for (func::FuncOp func : modules.front().getOps<func::FuncOp>()) {
-    std::vector<StageReport> reports;
-    llvm::Expected<std::vector<StageTimes>> stages = priceStages(modules, func.getName(), costs, reports);
-    if (!stages)
-      return stages.takeError();
+    std::vector<DeviceTimes> devices;
+    for (ModuleOp device : modules) {
+      llvm::Expected<DeviceTimes> priced = priceDevice(device.lookupSymbol<func::FuncOp>(func.getName()), costs);
+      if (!priced)
+        return priced.takeError();
+      devices.push_back(std::move(*priced));
+    }
+    std::vector<StageReport> reports = reportOf(devices, costs.places);
     Cost &step = report.steps[func.getName().str()] = oneAfterTheOther(reports, costs);
     if (func.getName() != main)
       continue;
     report.stages = std::move(reports);
     if (auto staged = func->getAttrOfType<IntegerAttr>(graph::kMicroBatchesAttr)) {
       report.microBatches = staged.getInt();
-      llvm::SmallVector<func::FuncOp> functions;
-      for (ModuleOp stage : modules)
-        functions.push_back(mainFunction(stage));
-      if (llvm::Error e = orderFunction(functions, *stages, costs, options, report))
+      if (llvm::Error e = orderFunction(modules, devices, costs, options, report))
         return e;
       step = report.predicted;
       continue;
@@ -239,8 +320,8 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
     report.schedule = "none";
     report.predicted = step;
     Cost busy = 0;
-    for (const StageReport &stage : report.stages)
-      busy += stage.once;
+    for (const DeviceTimes &device : devices)
+      busy += device.once;
     if (step > 0)
       report.bubble = 1 - double(busy) / (double(step) * double(modules.size()));
   }

@@ -21,17 +21,21 @@
 namespace tessera::compiler {
 
 struct PipelineOptions {
-  std::string schedule = "auto";                  // gpipe, 1f1b, zb-h1, or auto: the best that is found; or a file
+  std::string schedule = "auto";                  // a name, auto for the best order that is found, or a file
+  int chunks = 1;                                 // how many stages a rank has
+  bool returns = false;                           // two of them, in the shape of a V
   std::optional<strategies::PipelineOrder> order; // what the file says
 
   /// Whether the schedule is a file of an order (strategies/pipeline/PipelineIO.h).
   bool isFile() const { return llvm::StringRef(schedule).ends_with(".csv"); }
+  strategies::StagePlaces places(int64_t devices) const { return {int(devices), chunks, returns}; }
 };
 
-/// "schedule=1f1b", "schedule=FILE.csv". Empty text: the defaults. Reads no file.
+/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv". Empty text: the defaults. Reads no file.
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
-/// Reads the file of the schedule, if it is one, and checks that so many stages can run in its order.
-llvm::Error readOrder(PipelineOptions &options, int64_t stages, int64_t microBatches);
+/// Reads the file of the schedule, if it is one. An error if so many devices cannot take so many micro-batches in this
+/// schedule.
+llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t microBatches);
 
 struct StageReport {
   int device = 0;                                      // place on the axis of the stages
@@ -39,9 +43,9 @@ struct StageReport {
   std::string first;                                   // name of the first operator of the forward pass
   int64_t operators = 0;                               // of the first function
   strategies::Cost forward = 0, input = 0, weight = 0; // for one micro-batch
-  strategies::Cost once = 0;                           // before and behind all micro-batches
-  int64_t bytesSent = 0;                               // by one rank to other stages, for one micro-batch
-  int64_t held = 0, kept = 0;                          // bytes that it leaves for Input, and of them also for Weight
+  strategies::Cost once = 0;  // before and behind all micro-batches; of all that the rank has, in its first stage
+  int64_t bytesSent = 0;      // by one rank to other stages, for one micro-batch
+  int64_t held = 0, kept = 0; // bytes that it leaves for Input, and of them also for Weight
 };
 
 struct PipelineReport {

@@ -1,11 +1,11 @@
-//===- CutStages.cpp - one module per stage ----------------------------------------------------------===//
+//===- CutStages.cpp - one module per device ---------------------------------------------------------===//
 //
-// A stage's function has the operators of that stage in the order of the whole program, in which nothing waits for
+// A device's function has the operators of its stages in the order of the whole program, in which nothing waits for
 // anything behind it. A value is sent as soon as it is made, and received before it is first read. So nobody waits
 // forever: sends do not wait, and who receives waits for an operator that stands before it in that order.
 //
-// Between micro-batches the calls decide (Calls.h). A section's messages come from the same section of another stage or
-// from one that ran before it:
+// Between micro-batches the calls decide (Calls.h). What a section reads of another stage comes from a section that ran
+// before it, on this device or another:
 //
 //   forward    from forward passes of stages before it
 //   input      from stages behind it, and from forward passes
@@ -20,12 +20,14 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/PassBases.h"
 #include "dialects/graph/Sections.h"
+#include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -46,46 +48,57 @@ std::optional<int> numberIn(Attribute attribute) {
 /// The most channels that every transport has: MPI promises so many tags.
 constexpr int64_t kMostChannels = 32768;
 
-/// What crosses from the stage that has a value to another one.
+/// What crosses from the device that has a value to another one.
 struct Crossing {
+  int to = 0; // a stage that reads it, or of what is the same for all micro-batches the first of all on that device
   int channel = 0;
   Section sends = Section::Begin, receives = Section::Begin;
 };
 
+/// A section that runs before both, or is one of them.
+Section beforeBoth(Section a, Section b) {
+  const Section first = std::min(a, b), last = std::max(a, b);
+  return first == last || graph::surelyBefore(first, last) ? first : graph::inputOf(graph::chunkOf(first));
+}
+
 class FunctionCutter {
 public:
-  FunctionCutter(func::FuncOp func, llvm::ArrayRef<ModuleOp> modules)
-      : func_(func), modules_(modules), parts_(func), end_(func.getBody().front().getTerminator()) {}
+  FunctionCutter(func::FuncOp func, llvm::ArrayRef<ModuleOp> modules, const strategies::StagePlaces &places)
+      : func_(func), modules_(modules), places_(places), parts_(func), end_(func.getBody().front().getTerminator()) {}
 
   llvm::Error run() {
     for (auto read : {&FunctionCutter::readStages, &FunctionCutter::findNeeds, &FunctionCutter::findSections,
                       &FunctionCutter::findCrossings})
       if (llvm::Error e = (this->*read)())
         return e;
-    for (size_t stage = 0; stage < modules_.size(); ++stage)
-      begin(int(stage));
+    for (int device = 0; device < places_.devices; ++device)
+      begin(device);
     for (int s : parts_.order)
-      for (size_t stage = 0; stage < modules_.size(); ++stage)
-        if (isIn(s, int(stage)))
-          write(s, int(stage));
-    for (size_t stage = 0; stage < modules_.size(); ++stage)
-      finish(int(stage));
+      for (int device = 0; device < places_.devices; ++device)
+        if (isOn(s, device))
+          write(s, device);
+    for (int device = 0; device < places_.devices; ++device)
+      finish(device);
     return llvm::Error::success();
   }
 
 private:
   /// A function that is being written.
-  struct StageFunction {
+  struct DeviceFunction {
     func::FuncOp func;
     OpBuilder builder;
     IRMapping mapping;
     std::set<unsigned> arguments;
   };
 
-  int numStages() const { return int(modules_.size()); }
+  int numStages() const { return places_.stages(); }
+  /// The first stage of a device, which stands for what all of them share.
+  static int firstOn(int device) { return device; }
   Operation *operatorOf(int s) const { return parts_.program.operators[size_t(s)]; }
   bool isFree(int s) const { return stage_[size_t(s)] < 0; }
-  bool isIn(int s, int stage) const { return isFree(s) ? needed_[size_t(s)].count(stage) : stage_[size_t(s)] == stage; }
+  bool isOn(int s, int device) const {
+    return isFree(s) ? needed_[size_t(s)].count(device) : places_.deviceOf(stage_[size_t(s)]) == device;
+  }
   llvm::Error fail(const Twine &what) const { return llvm::createStringError("'" + func_.getName() + "': " + what); }
 
   /// The stage that has the value; -1: every stage that reads it.
@@ -118,46 +131,48 @@ private:
     return llvm::Error::success();
   }
 
-  /// The stages that return a result.
+  /// The stages that return a result, at most one of a device.
   llvm::SmallVector<int> stagesOfResult(unsigned r) const {
     if (auto it = updatedIn_.find(r); it != updatedIn_.end())
       return {it->second};
     if (!isTold(func_, r))
       return {std::max(0, homeOf(end_->getOperand(r)))};
     llvm::SmallVector<int> all;
-    for (int stage = 0; stage < numStages(); ++stage)
-      all.push_back(stage);
+    for (int device = 0; device < places_.devices; ++device)
+      all.push_back(firstOn(device));
     return all;
   }
 
-  /// Which stages compute an operator that each may compute for itself, and which read each value.
+  /// Which devices compute an operator that each may compute for itself, and which stages read each value.
   llvm::Error findNeeds() {
     needed_.resize(stage_.size());
     auto read = [&](Value value, int stage) {
       readIn_[value].insert(stage);
       if (const int maker = parts_.makerOf(value); maker >= 0 && isFree(maker))
-        needed_[size_t(maker)].insert(stage);
+        needed_[size_t(maker)].insert(places_.deviceOf(stage));
     };
     for (unsigned r = 0; r < end_->getNumOperands(); ++r)
       for (int stage : stagesOfResult(r))
         read(end_->getOperand(r), stage);
-    for (int s : llvm::reverse(parts_.order)) {
-      std::set<int> stages = needed_[size_t(s)];
-      if (!isFree(s))
-        stages = {stage_[size_t(s)]};
+    for (int s : llvm::reverse(parts_.order))
       for (Value operand : operatorOf(s)->getOperands())
-        for (int stage : stages)
-          read(operand, stage);
-    }
+        if (!isFree(s))
+          read(operand, stage_[size_t(s)]);
+        else
+          for (int device : needed_[size_t(s)])
+            read(operand, firstOn(device));
     return llvm::Error::success();
   }
 
-  /// Divides the backward pass, and gives what every stage computes for itself the section of its first reader.
+  int chunkOf(int s) const { return places_.chunkOf(stage_[size_t(s)]); }
+
+  /// Divides the forward pass by chunks, and the backward pass into what other stages wait for and the rest.
   llvm::Error findSections() {
     sections_.resize(stage_.size());
     for (size_t s = 0; s < stage_.size(); ++s) {
-      const Section section = parts_.program.flow.steps[s].section;
-      sections_[s] = parts_.inBackwardBody(int(s)) ? Section::Weight : section;
+      sections_[s] = parts_.program.flow.steps[s].section;
+      if (parts_.inBody(int(s)) && !isFree(int(s)))
+        sections_[s] = parts_.forward[s] ? graph::forwardOf(chunkOf(int(s))) : graph::weightOf(chunkOf(int(s)));
     }
     for (int s : llvm::reverse(parts_.order)) {
       if (isFree(s) || !parts_.inBackwardBody(s))
@@ -166,39 +181,41 @@ private:
         if (!parts_.program.flow.values[size_t(parts_.program.index.lookup(result))].sum)
           for (int stage : readIn_[result])
             if (stage != stage_[size_t(s)])
-              sections_[size_t(s)] = Section::Input;
-      if (sections_[size_t(s)] != Section::Input)
+              sections_[size_t(s)] = graph::inputOf(chunkOf(s));
+      if (graph::isWeight(sections_[size_t(s)]))
         continue;
       for (Value operand : operatorOf(s)->getOperands())
         if (const int maker = parts_.makerOf(operand);
             maker >= 0 && stage_[size_t(maker)] == stage_[size_t(s)] && parts_.inBackwardBody(maker))
-          sections_[size_t(maker)] = Section::Input;
+          sections_[size_t(maker)] = graph::inputOf(chunkOf(maker));
     }
     return llvm::Error::success();
   }
 
-  /// The section in which a stage runs the operator.
-  Section sectionIn(int s, int stage) const {
+  /// The section in which a device runs the operator.
+  Section sectionOn(int s, int device) const {
     if (!isFree(s) || !parts_.inBody(s))
       return sections_[size_t(s)];
     Section first = Section::End;
     for (Value result : operatorOf(s)->getResults())
-      first = std::min(first, firstReader(result, stage));
+      first = beforeBoth(first, firstReader(result, device));
     return graph::inBody(first) ? first : Section::Body;
   }
 
-  /// The section of a stage that reads the value first.
-  Section firstReader(Value value, int stage) const {
-    auto known = firstRead_.find({value.getAsOpaquePointer(), stage});
+  /// A section of a device that reads the value, or runs before all that do. Of one stage's readers, if it is given.
+  Section firstReader(Value value, int device, int stage = -1) const {
+    const auto key = std::tuple(value.getAsOpaquePointer(), device, stage);
+    auto known = firstRead_.find(key);
     if (known != firstRead_.end())
       return known->second;
     Section first = Section::End;
     for (OpOperand &use : value.getUses())
       if (use.getOwner() == end_)
         first = std::min(first, parts_.hasBody ? Section::End : Section::Begin);
-      else if (const int reader = parts_.makerOf(use.getOwner()->getResult(0)); isIn(reader, stage))
-        first = std::min(first, sectionIn(reader, stage));
-    return firstRead_[{value.getAsOpaquePointer(), stage}] = first;
+      else if (const int reader = parts_.makerOf(use.getOwner()->getResult(0));
+               isOn(reader, device) && (stage < 0 || stage_[size_t(reader)] == stage))
+        first = beforeBoth(first, sectionOn(reader, device));
+    return firstRead_[key] = first;
   }
 
   llvm::Error findCrossings() {
@@ -212,65 +229,90 @@ private:
     return llvm::Error::success();
   }
 
+  /// Whether the value is made for each micro-batch.
+  bool varies(Value value) const { return parts_.program.flow.variesInBody(parts_.program.index.lookup(value)); }
+
   llvm::Error cross(Value value) {
     const int home = homeOf(value);
     if (home < 0)
       return llvm::Error::success();
-    const int maker = parts_.makerOf(value), index = parts_.program.index.lookup(value);
-    const bool varies = parts_.program.flow.variesInBody(index);
-    if (maker < 0 && varies)
+    const int maker = parts_.makerOf(value);
+    if (varies(value)) {
+      if (maker < 0)
+        return checkCarried(cast<BlockArgument>(value), home);
       for (int stage : readIn_[value])
-        if (stage != home || (parts_.hasBody && lastBodyReader(value, stage) > Section::Body))
-          return fail("the state '" + graph::argName(func_, cast<BlockArgument>(value).getArgNumber()) +
-                      "', which every micro-batch changes, is read in another stage or in the backward pass");
-    for (int stage : readIn_[value]) {
-      if (stage == home)
-        continue;
-      if (channels_ == kMostChannels)
-        return fail("more than " + Twine(kMostChannels) + " values cross stages; use fewer stages");
-      Crossing crossing{int(channels_++), Section::Begin, firstReader(value, stage)};
-      if (varies)
-        crossing.sends = sections_[size_t(maker)];
-      else if (maker >= 0 &&
-               (parts_.program.flow.values[size_t(index)].sum || sections_[size_t(maker)] == Section::End))
-        crossing.sends = crossing.receives = Section::End;
-      else
-        crossing.sends = crossing.receives = crossing.receives == Section::End ? Section::End : Section::Begin;
-      const bool back = crossing.sends != Section::Body;
-      if (varies && (!graph::inBody(crossing.receives) || crossing.receives < crossing.sends ||
-                     (crossing.receives == crossing.sends && back != (stage < home)) || (back && stage > home)))
-        return fail("operator '" + graph::nameOf(operatorOf(maker)) + "' of stage " + Twine(home) +
-                    " makes for each micro-batch what stage " + Twine(stage) + " reads before");
-      crossings_[value.getAsOpaquePointer()].emplace_back(stage, crossing);
+        if (stage != home)
+          if (llvm::Error e = crossInBody(value, home, stage))
+            return e;
+      return llvm::Error::success();
+    }
+    const bool atEnd = maker >= 0 && (parts_.program.flow.values[size_t(parts_.program.index.lookup(value))].sum ||
+                                      sections_[size_t(maker)] == Section::End);
+    std::set<int> devices;
+    for (int stage : readIn_[value])
+      devices.insert(places_.deviceOf(stage));
+    devices.erase(places_.deviceOf(home));
+    for (int device : devices) {
+      const Section section = atEnd || firstReader(value, device) == Section::End ? Section::End : Section::Begin;
+      if (llvm::Error e = addCrossing(value, {firstOn(device), 0, section, section}))
+        return e;
     }
     return llvm::Error::success();
   }
 
-  Section lastBodyReader(Value value, int stage) const {
+  /// A state that micro-batches carry on is read in one forward pass alone.
+  llvm::Error checkCarried(BlockArgument state, int home) {
+    for (int stage : readIn_[state])
+      if (stage != home || (parts_.hasBody && lastBodyReader(state) > graph::forwardOf(places_.chunkOf(home))))
+        return fail("the state '" + graph::argName(func_, state.getArgNumber()) +
+                    "', which every micro-batch changes, is read in another stage or in the backward pass");
+    return llvm::Error::success();
+  }
+
+  llvm::Error crossInBody(Value value, int home, int stage) {
+    const int maker = parts_.makerOf(value);
+    const Section sends = sections_[size_t(maker)], receives = firstReader(value, places_.deviceOf(stage), stage);
+    const bool back = !graph::isForward(sends);
+    if (!graph::inBody(receives) || (back && graph::isForward(receives)) ||
+        (back ? stage > home : graph::isForward(receives) && stage < home))
+      return fail("operator '" + graph::nameOf(operatorOf(maker)) + "' of stage " + Twine(home) +
+                  " makes for each micro-batch what stage " + Twine(stage) + " reads before");
+    if (places_.deviceOf(stage) == places_.deviceOf(home))
+      return llvm::Error::success();
+    return addCrossing(value, {stage, 0, sends, receives});
+  }
+
+  llvm::Error addCrossing(Value value, Crossing crossing) {
+    if (channels_ == kMostChannels)
+      return fail("more than " + Twine(kMostChannels) + " values cross stages; use fewer stages");
+    crossing.channel = int(channels_++);
+    crossings_[value.getAsOpaquePointer()].push_back(crossing);
+    return llvm::Error::success();
+  }
+
+  /// The last section of the body, of those of its stage, that reads the value.
+  Section lastBodyReader(Value value) const {
     Section last = Section::Begin;
     for (OpOperand &use : value.getUses())
       if (use.getOwner() != end_)
-        if (const int reader = parts_.makerOf(use.getOwner()->getResult(0)); isIn(reader, stage))
-          if (const Section section = sectionIn(reader, stage); graph::inBody(section))
-            last = std::max(last, section);
+        if (const int reader = parts_.makerOf(use.getOwner()->getResult(0)); graph::inBody(sections_[size_t(reader)]))
+          last = std::max(last, sections_[size_t(reader)]);
     return last;
   }
 
   // ---- writing ----
 
-  void begin(int stage) {
-    ModuleOp module = modules_[size_t(stage)];
+  void begin(int device) {
+    ModuleOp module = modules_[size_t(device)];
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    StageFunction &out = functions_.emplace_back(StageFunction{nullptr, builder, {}, {}});
+    DeviceFunction &out = functions_.emplace_back(DeviceFunction{nullptr, builder, {}, {}});
     llvm::SmallVector<Type> types;
     llvm::SmallVector<DictionaryAttr> attributes;
     unsigned inputs = 0;
     for (BlockArgument argument : func_.getArguments()) {
       const unsigned a = argument.getArgNumber();
       const unsigned ordinal = graph::argRole(func_, a) == graph::kInput ? inputs++ : 0;
-      auto reads = readIn_.find(argument);
-      const bool unread = reads == readIn_.end(); // then the first stage has it
-      if (isOwned(func_, a) ? owner_[a] != stage : unread ? stage > 0 : !reads->second.count(stage))
+      if (!hasArgument(argument, device))
         continue;
       NamedAttrList list(func_.getArgAttrDict(a));
       list.erase(dist::kStageAttr);
@@ -285,11 +327,24 @@ private:
     for (auto [a, argument] : llvm::zip_equal(out.arguments, block->getArguments()))
       out.mapping.map(func_.getArgument(a), argument);
     out.func.setAllArgAttrs(attributes);
-    if (parts_.hasBody)
+    if (parts_.hasBody) {
       out.func->setAttr(graph::kMicroBatchesAttr, builder.getI64IntegerAttr(parts_.program.parts));
+      if (places_.chunks > 1)
+        out.func->setAttr(graph::kChunksAttr, builder.getI64IntegerAttr(places_.chunks));
+    }
     out.builder = OpBuilder::atBlockEnd(block);
     for (unsigned a : out.arguments)
-      send(func_.getArgument(a), stage);
+      send(func_.getArgument(a), device);
+  }
+
+  /// What nobody reads the first device has.
+  bool hasArgument(BlockArgument argument, int device) const {
+    if (isOwned(func_, argument.getArgNumber()))
+      return places_.deviceOf(owner_[argument.getArgNumber()]) == device;
+    auto reads = readIn_.find(argument);
+    return reads == readIn_.end()
+               ? device == 0
+               : llvm::any_of(reads->second, [&](int stage) { return places_.deviceOf(stage) == device; });
   }
 
   void place(Operation *op, Section section) const {
@@ -297,15 +352,15 @@ private:
       graph::setSection(op, section);
   }
 
-  /// Sends the value of this stage to those that read it.
-  void send(Value value, int stage) {
+  /// Sends the value of this device to those that read it.
+  void send(Value value, int device) {
     auto it = crossings_.find(value.getAsOpaquePointer());
     if (it == crossings_.end())
       return;
-    StageFunction &from = functions_[size_t(stage)];
-    for (auto &[to, crossing] : it->second)
-      describe(dist::SendOp::create(from.builder, value.getLoc(), from.mapping.lookup(value), uint64_t(to),
-                                    uint64_t(crossing.channel)),
+    DeviceFunction &from = functions_[size_t(device)];
+    for (const Crossing &crossing : it->second)
+      describe(dist::SendOp::create(from.builder, value.getLoc(), from.mapping.lookup(value),
+                                    uint64_t(places_.deviceOf(crossing.to)), uint64_t(crossing.channel)),
                value, crossing.sends);
   }
 
@@ -317,35 +372,42 @@ private:
     place(message, section);
   }
 
-  /// The value in this stage, which receives it if it has not yet.
+  /// Maps the value to what a stage of this device reads, which receives it if it has not yet. Each stage receives what
+  /// is made for each micro-batch by itself.
   Value valueIn(Value value, int stage) {
-    StageFunction &out = functions_[size_t(stage)];
-    if (Value known = out.mapping.lookupOrNull(value))
-      return known;
-    const auto &list = crossings_.find(value.getAsOpaquePointer())->second;
-    const auto *it = llvm::find_if(list, [&](const auto &entry) { return entry.first == stage; });
-    auto received = dist::ReceiveOp::create(out.builder, value.getLoc(), value.getType(), uint64_t(homeOf(value)),
-                                            uint64_t(it->second.channel));
-    describe(received, value, it->second.receives);
-    out.mapping.map(value, received.getY());
-    return received.getY();
+    const int device = places_.deviceOf(stage), home = homeOf(value);
+    DeviceFunction &out = functions_[size_t(device)];
+    if (home < 0 || places_.deviceOf(home) == device)
+      return out.mapping.lookup(value);
+    const int to = varies(value) ? stage : firstOn(device);
+    Value &received = received_[{value.getAsOpaquePointer(), to}];
+    if (!received) {
+      const Crossing &crossing = *llvm::find_if(crossings_.find(value.getAsOpaquePointer())->second,
+                                                [&](const Crossing &one) { return one.to == to; });
+      auto receive = dist::ReceiveOp::create(out.builder, value.getLoc(), value.getType(),
+                                             uint64_t(places_.deviceOf(home)), uint64_t(crossing.channel));
+      describe(receive, value, crossing.receives);
+      received = receive.getY();
+    }
+    out.mapping.map(value, received);
+    return received;
   }
 
-  void write(int s, int stage) {
-    StageFunction &out = functions_[size_t(stage)];
+  void write(int s, int device) {
+    DeviceFunction &out = functions_[size_t(device)];
     Operation *op = operatorOf(s);
     for (Value operand : op->getOperands())
-      valueIn(operand, stage);
+      valueIn(operand, isFree(s) ? firstOn(device) : stage_[size_t(s)]);
     Operation *copy = out.builder.clone(*op, out.mapping);
     copy->removeAttr(dist::kStageAttr);
-    place(copy, sectionIn(s, stage));
+    place(copy, sectionOn(s, device));
     for (Value result : op->getResults())
-      if (stage == homeOf(result))
-        send(result, stage);
+      if (homeOf(result) >= 0)
+        send(result, device);
   }
 
-  void finish(int stage) {
-    StageFunction &out = functions_[size_t(stage)];
+  void finish(int device) {
+    DeviceFunction &out = functions_[size_t(device)];
     llvm::SmallVector<Value> values;
     llvm::SmallVector<Type> results;
     llvm::SmallVector<DictionaryAttr> attributes;
@@ -353,10 +415,12 @@ private:
     std::map<std::string, unsigned> ordinals;
     for (unsigned r = 0; r < end_->getNumOperands(); ++r) {
       const unsigned ordinal = ordinals[graph::resultRole(func_, r).str()]++;
-      if (!llvm::is_contained(stagesOfResult(r), stage))
+      const llvm::SmallVector<int> stages = stagesOfResult(r);
+      const auto *stage = llvm::find_if(stages, [&](int one) { return places_.deviceOf(one) == device; });
+      if (stage == stages.end())
         continue;
       place[r] = unsigned(values.size());
-      values.push_back(valueIn(end_->getOperand(r), stage));
+      values.push_back(valueIn(end_->getOperand(r), *stage));
       results.push_back(values.back().getType());
       NamedAttrList list(func_.getResultAttrDict(r));
       if (graph::resultRole(func_, r) == graph::kOutput)
@@ -374,19 +438,21 @@ private:
     out.func.setAllResultAttrs(attributes);
   }
 
-  mutable func::FuncOp func_; // a handle, whose functions are not const
-  llvm::ArrayRef<ModuleOp> modules_;
+  mutable func::FuncOp func_;        // a handle, whose functions are not const
+  llvm::ArrayRef<ModuleOp> modules_; // by device
+  const strategies::StagePlaces &places_;
   const ProgramParts parts_;
   Operation *end_;
-  std::vector<int> stage_, owner_;              // by step, by argument; -1: every stage that reads it
+  std::vector<int> stage_, owner_;              // by step, by argument; -1: wherever it is read
   std::map<unsigned, int> updatedIn_;           // by result that is a new value: the stage that has the old one
-  std::vector<std::set<int>> needed_;           // by step that is free: the stages that compute it
-  llvm::DenseMap<Value, std::set<int>> readIn_; // looked up only
-  std::vector<Section> sections_;               // by step
-  mutable std::map<std::pair<const void *, int>, Section> firstRead_;                      // looked up only
-  llvm::DenseMap<const void *, llvm::SmallVector<std::pair<int, Crossing>, 1>> crossings_; // looked up only
+  std::vector<std::set<int>> needed_;           // by step that is free: the devices that compute it
+  llvm::DenseMap<Value, std::set<int>> readIn_; // the stages that read it; looked up only
+  std::vector<Section> sections_;               // by step that is not free
+  mutable std::map<std::tuple<const void *, int, int>, Section> firstRead_; // looked up only
+  llvm::DenseMap<const void *, llvm::SmallVector<Crossing, 1>> crossings_;  // looked up only
+  std::map<std::pair<const void *, int>, Value> received_;                  // by stage; looked up only
   int64_t channels_ = 0;
-  std::vector<StageFunction> functions_; // by stage
+  std::vector<DeviceFunction> functions_; // by device
 };
 
 struct CutStagesPass : graph::FalliblePass<impl::CutStagesPassBase<CutStagesPass>> {
@@ -401,17 +467,22 @@ struct CutStagesPass : graph::FalliblePass<impl::CutStagesPassBase<CutStagesPass
       });
     if (count < 2)
       return llvm::createStringError("a pipeline has 2 stages or more");
+    const int64_t on = devices == 0 ? count : int64_t(devices);
+    if (on < 2 || count % on != 0 || count / on > graph::kMostChunks || (returns && count != 2 * on))
+      return llvm::createStringError("%lld stages cannot lie on %lld devices%s", (long long)count, (long long)on,
+                                     returns ? " there and back" : "");
+    const strategies::StagePlaces places{int(on), int(count / on), returns};
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     llvm::SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     llvm::SmallVector<ModuleOp> modules;
-    for (int64_t s = 0; s < count; ++s) {
+    for (int64_t s = 0; s < on; ++s) {
       modules.push_back(ModuleOp::create(builder, module.getLoc(), "stage" + std::to_string(s)));
       dist::setMesh(modules.back(), dist::getMesh(module));
       modules.back()->setAttr(dist::kStageAttr, builder.getI64IntegerAttr(s));
-      modules.back()->setAttr(dist::kStagesAttr, builder.getI64IntegerAttr(count));
+      modules.back()->setAttr(dist::kStagesAttr, builder.getI64IntegerAttr(on));
     }
     for (func::FuncOp func : functions) {
-      if (llvm::Error e = FunctionCutter(func, modules).run())
+      if (llvm::Error e = FunctionCutter(func, modules, places).run())
         return e;
       func.erase();
     }

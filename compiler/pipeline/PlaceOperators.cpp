@@ -242,7 +242,9 @@ private:
       return llvm::createStringError("'%s' has %zu operators of a forward pass, too few for %lld stages",
                                      func_.getName().str().c_str(), steps.size(), (long long)costs_.stages());
     const strategies::Link link = costs_.all.topology().link(costs_.all.mesh(), {0});
-    problem.devices = {{int(costs_.stages()), costs_.limit, link.bandwidth / 1e9}};
+    // Of stages that share a device the problem knows no memory, and the arena decides.
+    const int64_t memory = costs_.places.chunks == 1 ? costs_.limit : -1;
+    problem.devices = {{int(costs_.stages()), memory, link.bandwidth / 1e9}};
     problem.ways = {{0, 1}};
     problem.microBatches = int(parts_.program.parts);
     problem.stages = int(costs_.stages());

@@ -20,6 +20,7 @@
 #define TESSERA_COMPILER_PIPELINE_PLACEOPERATORS_H
 
 #include "strategies/cost/CostModel.h"
+#include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -27,11 +28,12 @@ namespace tessera::compiler {
 
 /// The costs of a pipeline's operators.
 struct PipelineCosts {
-  const strategies::CostModel &all;   // of the whole mesh, whose first axis has the stages: kernels, messages
+  const strategies::CostModel &all;   // of the whole mesh, whose first axis has the devices: kernels, messages
   const strategies::CostModel &stage; // of a stage's mesh: collectives
   int64_t limit = 0;                  // bytes of memory per rank
+  strategies::StagePlaces places = {int(all.mesh().axisSize(0))};
 
-  int64_t stages() const { return all.mesh().axisSize(0); }
+  int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.
   strategies::Cost message(int64_t bytes) const;
 };

@@ -31,11 +31,12 @@ inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
 /// (offsets of a block), which replace the operator's attributes of the same name.
 inline constexpr llvm::StringLiteral kPerRankAttr = "dist.per_rank";
 // In a pipeline:
-/// On operators of a local program, before it is cut, and on the modules of the stages: the number of the stage (i64).
+/// On operators of a local program, before it is cut, the number of the stage (i64); on the modules that it becomes
+/// their number, the place on the axis `stage`.
 inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
-/// On the modules of the stages: how many there are (i64). Their mesh is that of one stage.
+/// On those modules: how many there are (i64). Their mesh is the rest of the mesh.
 inline constexpr llvm::StringLiteral kStagesAttr = "dist.stages";
-/// On a stage's function: what runs, as pairs of section and micro-batch, an array of i64.
+/// On a function of such a module: what runs, as pairs of a section's place and a micro-batch, an array of i64.
 inline constexpr llvm::StringLiteral kCallsAttr = "dist.calls";
 
 /// The module's mesh; one rank if it carries none.

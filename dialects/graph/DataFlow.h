@@ -28,15 +28,19 @@ enum class LoopPart {
   Free,      // a splat constant, a broadcast or a widening cast: every loop that reads it computes it again
 };
 
-/// A part of a step (Sections.h).
+/// The most stages of a pipeline that a rank may have. They are its chunks, numbered in the order of the data.
+inline constexpr int kMostChunks = 64;
+
+/// A part of a step (Sections.h), in an order in which nothing reads what stands behind it: the forward passes of the
+/// chunks, then their backward passes from the last chunk to the first.
 enum class Section : uint8_t {
-  Begin,  // runs once, before the body. A program without micro-batches has no other section.
-  Body,   // runs once for each micro-batch; of a pipeline's stage the forward pass
-  Input,  // of a pipeline's stage: what it sends back to the stages before it
-  Weight, // of a pipeline's stage: the rest of the backward pass
-  End,    // runs once, behind the body
+  Begin = 0,                   // runs once, before the body. A program without micro-batches has no other section.
+  Body = 1,                    // runs once for each micro-batch; of a pipeline the forward pass of chunk 0
+  Input = 3 * kMostChunks - 1, // of a pipeline: what chunk 0 sends back to the stages before it
+  Weight,                      // of a pipeline: the rest of the backward pass of chunk 0
+  End,                         // runs once, behind the body
 };
-inline constexpr size_t kSections = 5;
+inline constexpr size_t kSections = size_t(Section::End) + 1;
 
 /// Whether the section runs once for each micro-batch.
 inline bool inBody(Section section) { return section != Section::Begin && section != Section::End; }

@@ -54,9 +54,10 @@ inline constexpr llvm::StringLiteral kLogAsAttr = "graph.log_as";
 /// state for it.
 inline constexpr llvm::StringLiteral kFrozenAttr = "graph.frozen";
 
-/// In a stage of a pipeline: on a function the number of micro-batches (i64), and on its operators the section
-/// (Sections.h): begin, forward, input, weight or end.
-inline constexpr llvm::StringLiteral kMicroBatchesAttr = "graph.micro_batches", kSectionAttr = "graph.section";
+/// In a pipeline: on a rank's function the number of micro-batches (i64) and, if it has several stages, of its chunks;
+/// on its operators the section (Sections.h): begin, forward, input, weight or end, or "forward 1" of chunk 1.
+inline constexpr llvm::StringLiteral kMicroBatchesAttr = "graph.micro_batches", kChunksAttr = "graph.chunks",
+                                     kSectionAttr = "graph.section";
 
 /// In a stage of a pipeline, on arguments of the role input and on outputs: the place among all of the whole program's
 /// (i64).

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <algorithm>
 #include <array>
 
 using namespace mlir;
@@ -36,16 +37,61 @@ std::vector<bool> findBehindSums(const DataFlow &flow, llvm::ArrayRef<llvm::Smal
 
 } // namespace
 
-static constexpr std::array<llvm::StringLiteral, kSections> kNames = {"begin", "forward", "input", "weight", "end"};
+bool surelyBefore(Section first, Section then) {
+  if (first == then || !inBody(first) || !inBody(then))
+    return first < then;
+  if (isForward(first))
+    return !isForward(then) || first < then;
+  return !isForward(then) && !isWeight(first) && chunkOf(then) <= chunkOf(first);
+}
 
+int chunksOf(func::FuncOp func) {
+  auto chunks = func->getAttrOfType<IntegerAttr>(kChunksAttr);
+  return chunks ? int(std::clamp<int64_t>(chunks.getInt(), 1, kMostChunks)) : 1;
+}
+
+size_t placeOf(Section section, int chunks) {
+  if (section == Section::Begin || isForward(section))
+    return size_t(section);
+  return sectionsOf(chunks) - 1 - (size_t(Section::End) - size_t(section));
+}
+
+Section sectionAt(size_t place, int chunks) {
+  return place <= size_t(chunks) ? Section(place) : Section(size_t(Section::End) - (sectionsOf(chunks) - 1 - place));
+}
+
+static constexpr std::array<llvm::StringLiteral, 5> kNames = {"begin", "forward", "input", "weight", "end"};
+
+/// The section of chunk 0 with this name; Begin: there is none.
+static Section sectionNamed(llvm::StringRef name) {
+  constexpr std::array<Section, 5> sections = {Section::Begin, Section::Body, Section::Input, Section::Weight,
+                                               Section::End};
+  const auto *it = llvm::find(kNames, name);
+  return it == kNames.end() ? Section::Begin : sections[size_t(it - kNames.begin())];
+}
+
+/// "forward", or "forward 2" of chunk 2.
 Section sectionOf(Operation *op) {
-  auto name = op->getAttrOfType<StringAttr>(kSectionAttr);
-  const auto *it = name ? llvm::find(kNames, name.getValue()) : kNames.begin();
-  return it == kNames.end() ? Section::Begin : Section(it - kNames.begin());
+  auto attribute = op->getAttrOfType<StringAttr>(kSectionAttr);
+  if (!attribute)
+    return Section::Begin;
+  auto [name, number] = attribute.getValue().split(' ');
+  const Section section = sectionNamed(name);
+  int chunk = 0;
+  if (!inBody(section) || number.getAsInteger(10, chunk) || chunk < 0 || chunk >= kMostChunks)
+    return section;
+  return isForward(section) ? forwardOf(chunk) : isWeight(section) ? weightOf(chunk) : inputOf(chunk);
 }
 
 void setSection(Operation *op, Section section) {
-  op->setAttr(kSectionAttr, StringAttr::get(op->getContext(), kNames[size_t(section)]));
+  std::string name = kNames[!inBody(section)     ? (section == Section::Begin ? 0 : 4)
+                            : isForward(section) ? 1
+                            : isWeight(section)  ? 3
+                                                 : 2]
+                         .str();
+  if (inBody(section) && chunkOf(section) > 0)
+    name += " " + std::to_string(chunkOf(section));
+  op->setAttr(kSectionAttr, StringAttr::get(op->getContext(), name));
 }
 
 void findSections(DataFlow &flow) {

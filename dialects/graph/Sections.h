@@ -17,8 +17,9 @@
 // A program runs begin, then the body for the micro-batches 0, 1, ..., then end. A program without micro-batches has
 // the section begin alone.
 //
-// A stage of a pipeline sees only a part of this data flow. There the sections are stored: the function carries the
-// number of micro-batches, every operator its section, and the body has three (DataFlow.h).
+// A rank of a pipeline sees only a part of this data flow. There the sections are stored: the function carries the
+// number of micro-batches and of its chunks (stages that lie on this rank), every operator its section, and the body
+// has three for each chunk. Calls run them in many orders; what surelyBefore() says holds in all of them.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_GRAPH_SECTIONS_H
@@ -28,7 +29,29 @@
 
 namespace tessera::graph {
 
-/// The section that an operator carries, of a stage of a pipeline; Begin if it carries none.
+constexpr Section forwardOf(int chunk) { return Section(int(Section::Body) + chunk); }
+constexpr Section inputOf(int chunk) { return Section(int(Section::Input) - 2 * chunk); }
+constexpr Section weightOf(int chunk) { return Section(int(Section::Weight) - 2 * chunk); }
+
+// Of a section of the body:
+constexpr bool isForward(Section section) { return section < forwardOf(kMostChunks); }
+constexpr bool isWeight(Section section) { return !isForward(section) && (int(Section::End) - int(section)) % 2 == 1; }
+constexpr int chunkOf(Section section) {
+  return isForward(section) ? int(section) - int(Section::Body) : (int(Section::Weight) - int(section)) / 2;
+}
+
+/// Whether the one has run for a micro-batch whenever the other begins, in every order of a pipeline's actions.
+bool surelyBefore(Section first, Section then);
+
+/// How many chunks the function of a pipeline's rank has; 1 if it does not say.
+int chunksOf(mlir::func::FuncOp func);
+/// How many sections such a function has.
+constexpr size_t sectionsOf(int chunks) { return 3 * size_t(chunks) + 2; }
+/// The place of a section among them, and the section at a place.
+size_t placeOf(Section section, int chunks);
+Section sectionAt(size_t place, int chunks);
+
+/// The section that an operator carries, of a rank of a pipeline; Begin if it carries none.
 Section sectionOf(mlir::Operation *op);
 void setSection(mlir::Operation *op, Section section);
 

@@ -77,10 +77,10 @@ Pipeline evenPipeline(const EvenPipeline &even) {
   Pipeline pipeline;
   pipeline.devices = even.devices;
   pipeline.microBatches = even.microBatches;
-  const int stages = even.devices * even.chunks;
-  for (int s = 0; s < stages; ++s) {
+  const StagePlaces places{even.devices, even.chunks, even.returns};
+  for (int s = 0; s < places.stages(); ++s) {
     PipelineStage stage;
-    stage.device = even.returns && s >= even.devices ? stages - 1 - s : s % even.devices;
+    stage.device = places.deviceOf(s);
     stage.forward = even.forward / even.chunks;
     stage.input = even.input / even.chunks;
     stage.weight = even.weight / even.chunks;

@@ -31,6 +31,16 @@ struct PipelineStage {
   int64_t kept = 0;                           // bytes from the end of Input to the end of Weight
 };
 
+/// Where the stages of a pipeline lie. A device's stages, in the order of the data, are its chunks.
+struct StagePlaces {
+  int devices = 1, chunks = 1;
+  bool returns = false; // two chunks in the shape of a V; else stage s lies on device s modulo `devices`
+
+  int stages() const { return devices * chunks; }
+  int deviceOf(int stage) const { return returns && stage >= devices ? stages() - 1 - stage : stage % devices; }
+  int chunkOf(int stage) const { return stage / devices; }
+};
+
 struct Pipeline {
   int devices = 1, microBatches = 1;
   std::vector<PipelineStage> stages;
@@ -51,8 +61,8 @@ using PipelineOrder = std::vector<std::vector<PipelineTask>>;
 /// What a pipeline of equal stages is made of. Times are of a whole device; each of its `chunks` stages takes its part.
 struct EvenPipeline {
   int devices = 1, microBatches = 1;
-  int chunks = 1;       // stages on a device
-  bool returns = false; // two chunks in the shape of a V; else stage s lies on device s modulo `devices`
+  int chunks = 1; // of StagePlaces, as the next one
+  bool returns = false;
   int64_t forward = 0, input = 0, weight = 0, transfer = 0;
   int64_t held = 0, kept = 0;
 };

@@ -79,6 +79,30 @@ def mlp(c):
 
 
 @case
+def several_stages_on_a_rank(c):
+    pairs = [("stage=2", "1", "--pipeline", "schedule=interleaved:3"), ("stage=2,data=2", "data=2", "--pipeline", "schedule=interleaved:2")]
+    c.same("mlp_train", pairs, 4, c.images(1, 28, 28), "--optimizer", "adam:lr=0.01", "--clip-norm", "0.1")
+    plan = c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=interleaved:2")
+    for told in ("4 stages on 2 places, 4 micro-batches, schedule interleaved:2", "stage 2 (place 0) from ", "stage 3 (place 1) from "):
+        expect(told in c.told, c.told)
+    report = json.loads((plan / "report.json").read_text())["pipeline"]
+    expect([stage["device"] for stage in report["stages"]] == [0, 1, 0, 1], report)
+    expect(all(stage["forward_ns"] > 0 and stage["operators"] > 0 for stage in report["stages"]), report)
+    text = c.run(c.bin / "tessera-dump", plan, "--schedule")
+    for told in (f"predicted {report['predicted_ns'] / 1e6:.3f} ms, 4 stages on 2 places, 4 micro-batches, schedule interleaved:2",
+                 "0, 2   0 to 1", "1, 3   2 to 3", "5 micro-batches, ", "stages 0, 2", "small letters: of the further stages of a rank", "0F0..1 2F0..1 ", "1F0..1 3F0 3I0 3W0 3F1"):
+        expect(told in text, f"'{told}' is missing: {text}")
+    for mesh, parts, schedule, told in (("stage=2", 3, "interleaved:2", "3 micro-batches cannot go through the 2 places of the axis "
+                                         "'stage' in groups of 2; use --accumulate 4"),
+                                        ("stage=2", 1, "interleaved:2", "one micro-batch leaves nothing to order"),
+                                        ("stage=3", 3, "interleaved:60", "too few for 180 stages")):
+        said = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}", rows=6, code=1)
+        expect(told in said and said.count("error: ") == 1, said)
+    said = c.compile("mlp_train", "stage=2", 4, "--pipeline", "schedule=interleaved:2", "--memory", "100KiB", code=1)
+    expect("--pipeline schedule=1f1b (place 0 holds 5 micro-batches of its 2 stages at once)" in said, said)
+
+
+@case
 def one_micro_batch(c):
     c.same("mlp_train", [("stage=2", "1"), ("stage=2,data=2", "data=2")], 1, c.images(1, 28, 28), "--clip-norm", "0.1")
 
@@ -105,7 +129,8 @@ def tied_table(c):
     for name, most in (("ids", words), ("segments", 2), ("y", words)):
         np.save(c.folder / f"{name}.npy", rng.integers(0, most, (rows, length)))
     data = (f"npy:{c.folder}/ids.npy,{c.folder}/segments.npy,{c.folder}/y.npy",)
-    c.same(str(model), [("stage=2", "1"), ("stage=4", "1"), ("stage=2,data=2", "data=2")], parts, data, "--inputs",
+    pairs = [("stage=2", "1"), ("stage=4", "1"), ("stage=2,data=2", "data=2"), ("stage=2", "1", "--pipeline", "schedule=interleaved:2")]
+    c.same(str(model), pairs, parts, data, "--inputs",
            "ids,segments", "--optimizer", "adam:lr=0.01", rows=0)
 
 
@@ -118,11 +143,11 @@ def order_of(c, plan):
 def orders_as_files(c):
     """The order of a plan is printed, read back, and gives the same plan; what it may not be is told."""
     path, parts = c.folder / "order.csv", 4
-    for mesh, schedule in (("stage=2,data=2", "zb-h1"), ("stage=3", "gpipe"), ("stage=3", "auto")):
+    for mesh, schedule in (("stage=2,data=2", "zb-h1"), ("stage=3", "gpipe"), ("stage=3", "auto"), ("stage=2", "interleaved:2")):
         plan = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}")
         order = order_of(c, plan)
         expect(sorted(task for line in order for task in line) ==
-               sorted(f"{s}{a}{m}" for s in range(len(order)) for a in "FIW" for m in range(parts)), order)
+               sorted(f"{s}{a}{m}" for s in range(4 if ":" in schedule else len(order)) for a in "FIW" for m in range(parts)), order)
         path.write_text("".join(",".join(line) + "\n" for line in order))
         again = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={path}")
         expect(f"schedule {path}" in c.told, c.told)
@@ -138,6 +163,8 @@ def orders_as_files(c):
                        (f"{first},0W3\n{second}\n", "line 1: 0W3 comes twice; leave one out"),
                        (f"{first}\n1F0,what,{second}", "line 2: 'what' is no task; write 2F0"),
                        (f"{first[:-4]}\n{second}\n", "line 1: 0W3 is missing"),
+                       (f"{first},2F0\n{second}\n", "line 1: 2F0 is of stage 2, but 3 stages cannot lie in 2 lines; every line has as"),
+                       (f"{first}\n{second},3F0\n", "line 1: 2F0 is missing"),
                        (f"0F0,0I0,0F1,0I1,0F2,0F3,0I2,0I3,0W0,0W1,0W2,0W3\n{second}\n",
                         "line 1 at 0I0 for 1I0, line 2 at 1F1 for 0F1; move one of them"),
                        ("\x00\x01,\xff\n", "is no task"), ("", "line 1 has no task")):
@@ -232,7 +259,8 @@ def tells_what_it_does(c):
                           (("stage=40",), "too few for 40 stages")):
         text = c.compile("mlp_train", options[0], 4, code=1 if "40" in options[0] else 2)
         expect(told in text, text)
-    for option, mesh, told in (("schedule=fast", "stage=2", "gpipe"), ("order=1f1b", "stage=2", "gpipe"),
+    for option, mesh, told in (("schedule=fast", "stage=2", "gpipe"), ("schedule=interleaved:1", "stage=2", "interleaved:V"), ("schedule=interleaved:65", "stage=2", "interleaved:V"),
+                               ("order=1f1b", "stage=2", "gpipe"),
                                ("schedule=1f1b", "data=2", "stage=2,data=2")):
         text = c.compile("mlp_train", mesh, 4, "--pipeline", option, code=2)
         expect(told in text and text.count("\n") == 1, text)

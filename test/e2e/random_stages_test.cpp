@@ -1,8 +1,9 @@
 //===- random_stages_test.cpp - random graphs in pipelines equal themselves without stages --------===//
 //
 // Each graph of RandomGraph.h that is trained in micro-batches runs under random strategies on a mesh of one or two
-// ranks, and the same once more in 2 to 4 stages of such meshes: with a random or the searched cut, and a random
-// schedule. Losses, outputs, parameters and states must have the same bits.
+// ranks, and the same once more in 2 to 4 stages of such meshes, or in 2 or 3 times as many that share them: with a
+// random or the searched cut, and a random schedule or one that was changed at random. Losses, outputs, parameters and
+// states must have the same bits.
 //
 //   TESSERA_RANDOM_GRAPHS=1000 TESSERA_RANDOM_SEED=5000 random_stages_test     more graphs, or others
 //
@@ -19,6 +20,8 @@
 #include "compiler/pipeline/ProgramParts.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "strategies/pipeline/CheckOrder.h"
+#include "strategies/pipeline/NamedOrders.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -61,11 +64,11 @@ void orThrow(llvm::Error error) {
 }
 
 struct Tally {
-  unsigned run = 0, searched = 0, onTwo = 0, tooSmall = 0;
+  unsigned run = 0, searched = 0, onTwo = 0, changed = 0, tooSmall = 0;
   std::map<std::string, unsigned> schedules;
 
   void operator+=(const Tally &o) {
-    run += o.run, searched += o.searched, onTwo += o.onTwo, tooSmall += o.tooSmall;
+    run += o.run, searched += o.searched, onTwo += o.onTwo, changed += o.changed, tooSmall += o.tooSmall;
     for (const auto &[name, count] : o.schedules)
       schedules[name] += count;
   }
@@ -73,14 +76,15 @@ struct Tally {
 
 /// How a graph is run.
 struct Trial {
-  int stages = 2;
+  int devices = 2;          // places on the axis of the stages
   const char *mesh = "a=1"; // of a stage
-  bool fuse = true, searched = false;
-  std::string schedule;
+  bool fuse = true, searched = false, changed = false;
+  compiler::PipelineOptions pipeline;
 
+  strategies::StagePlaces places() const { return pipeline.places(devices); }
   std::string str() const {
-    return (llvm::Twine("stage=") + llvm::Twine(stages) + "," + mesh + (fuse ? ", fused" : "") +
-            (searched ? ", searched" : "") + ", " + schedule)
+    return (llvm::Twine("stage=") + llvm::Twine(devices) + "," + mesh + (fuse ? ", fused" : "") +
+            (searched ? ", searched" : "") + ", " + pipeline.schedule + (changed ? ", changed" : ""))
         .str();
   }
 };
@@ -165,32 +169,62 @@ dist::Mesh meshOf(const llvm::Twine &text) { return llvm::cantFail(dist::Mesh::p
 
 /// What a pipeline costs on some machine.
 struct Machine {
-  Machine(int stages, const char *stageMesh)
+  Machine(const strategies::StagePlaces &places, const char *stageMesh)
       : topology(llvm::cantFail(strategies::Topology::load("8xa100"))),
-        all(meshOf("stage=" + llvm::Twine(stages) + "," + stageMesh), topology), stage(meshOf(stageMesh), topology) {}
+        all(meshOf("stage=" + llvm::Twine(places.devices) + "," + stageMesh), topology),
+        stage(meshOf(stageMesh), topology), costs{all, stage, int64_t(1) << 40, places} {}
 
   strategies::Topology topology;
   strategies::CostModel all, stage;
-  compiler::PipelineCosts costs{all, stage, int64_t(1) << 40};
+  compiler::PipelineCosts costs;
 };
+
+/// An order that a pipeline can run in: that of its schedule, in which tasks were moved at random.
+strategies::PipelineOrder changedOrder(const Trial &trial, int64_t microBatches, std::mt19937 &random) {
+  const strategies::StagePlaces places = trial.places();
+  const strategies::Pipeline pipeline = strategies::evenPipeline({.devices = places.devices,
+                                                                  .microBatches = int(microBatches),
+                                                                  .chunks = places.chunks,
+                                                                  .returns = places.returns,
+                                                                  .forward = 60,
+                                                                  .input = 60,
+                                                                  .weight = 60});
+  strategies::PipelineOrder order = strategies::namedOrders(pipeline).back().order;
+  for (const strategies::NamedOrder &named : strategies::namedOrders(pipeline))
+    if (llvm::StringRef(trial.pipeline.schedule).starts_with(named.name))
+      order = named.order;
+  for (int i = 0; i < 60; ++i) {
+    strategies::PipelineOrder next = order;
+    auto &tasks = next[random() % next.size()];
+    const size_t from = random() % tasks.size(), to = random() % tasks.size();
+    const strategies::PipelineTask task = tasks[from];
+    tasks.erase(tasks.begin() + int64_t(from));
+    tasks.insert(tasks.begin() + int64_t(to), task);
+    if (strategies::checkOrder(pipeline, next, "").empty())
+      order = std::move(next);
+  }
+  return order;
+}
 
 /// The plans of an annotated module as a pipeline. None: it has too little to cut.
 std::vector<plan::Plan> pipelined(ModuleOp module, const Trial &trial, std::mt19937 &random) {
   makeLocal(module);
-  if (!trial.searched && !cutRandomly(module, trial.stages, random))
+  const strategies::StagePlaces places = trial.places();
+  if (!trial.searched && !cutRandomly(module, places.stages(), random))
     return {};
-  const Machine machine(trial.stages, trial.mesh);
+  const Machine machine(places, trial.mesh);
   if (llvm::Error e = compiler::placeOperators(module, machine.costs)) {
     const std::string text = llvm::toString(std::move(e));
     if (text.find("too few for") != std::string::npos || text.find("too much of it waits") != std::string::npos)
       return {};
     throw std::runtime_error(text);
   }
-  runPasses(module,
-            [&](PassManager &manager) { manager.addPass(compiler::createCutStagesPass({.stages = trial.stages})); });
+  runPasses(module, [&](PassManager &manager) {
+    manager.addPass(compiler::createCutStagesPass(
+        {.stages = places.stages(), .devices = places.devices, .returns = places.returns}));
+  });
   compiler::PipelineReport report;
-  orThrow(compiler::orderStages(module, machine.costs,
-                                llvm::cantFail(compiler::parsePipeline("schedule=" + trial.schedule)), report));
+  orThrow(compiler::orderStages(module, machine.costs, trial.pipeline, report));
   runPasses(module,
             [&](PassManager &manager) { compiler::buildOrderPipeline(manager.nest<ModuleOp>(), trial.fuse, nullptr); });
   auto plans = compiler::buildPlans(module, {.model = "network"});
@@ -239,14 +273,23 @@ std::string failure(unsigned seed, Tally &tally, std::string &text) {
   }
   std::mt19937 random(seed);
   auto below = [&](size_t n) { return random() % n; };
-  graph.training->accumulate = 2 + int64_t(below(3));
   Trial trial;
-  trial.stages = 2 + int(below(3));
+  trial.devices = 2 + int(below(3));
   trial.mesh = below(2) ? "a=2" : "a=1";
   trial.fuse = below(3) != 0;
   trial.searched = below(4) == 0;
-  const char *schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "auto"};
-  trial.schedule = schedules[below(std::size(schedules))];
+  const char *schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "auto", "interleaved:2", "interleaved:3"};
+  const std::string schedule = schedules[below(std::size(schedules))];
+  trial.pipeline = llvm::cantFail(compiler::parsePipeline("schedule=" + schedule));
+  int64_t &microBatches = graph.training->accumulate;
+  microBatches = 2 + int64_t(below(3));
+  if (trial.pipeline.chunks > 1) {
+    trial.devices = 2 + int(below(2));
+    microBatches = trial.devices * (1 + int64_t(below(2)));
+  }
+  trial.changed = below(3) == 0;
+  if (trial.changed)
+    trial.pipeline.order = changedOrder(trial, microBatches, random);
   text = trial.str() + ":\n" + printed(*graph.module);
   prepare(*graph.module, &*graph.training);
   annotateRandomly(*graph.module, llvm::cantFail(dist::Mesh::parse(trial.mesh)), unsigned(random()));
@@ -261,8 +304,9 @@ std::string failure(unsigned seed, Tally &tally, std::string &text) {
   const std::string wrong = differs(execute(partitioned(*graph.module, trial.fuse), feeds), execute(plans, feeds));
   ++tally.run;
   tally.searched += trial.searched;
+  tally.changed += trial.changed;
   tally.onTwo += trial.mesh == std::string("a=2");
-  ++tally.schedules[trial.schedule];
+  ++tally.schedules[trial.pipeline.schedule];
   return wrong;
 }
 
@@ -305,13 +349,15 @@ TEST_CASE("random graphs give in stages the bits that they give without") {
   for (const auto &[name, count] : tally.schedules)
     schedules += ", " + name + " " + std::to_string(count);
   WARN(tally.run << " graphs (" << tally.searched << " with a searched cut, " << tally.onTwo
-                 << " with two ranks in a stage" << schedules << "), " << tally.tooSmall << " not to be cut");
+                 << " with two ranks in a stage, " << tally.changed << " in a changed order" << schedules << "), "
+                 << tally.tooSmall << " not to be cut");
   CHECK(tally.run >= wanted);
   if (wanted < 100)
     return;
   CHECK(tally.searched > wanted / 10);
   CHECK(tally.onTwo > wanted / 4);
-  CHECK(tally.schedules.size() == 5);
+  CHECK(tally.changed > wanted / 10);
+  CHECK(tally.schedules.size() == 7);
 }
 
 TEST_CASE("a cut that is given names a stage for every operator of the forward pass") {
@@ -330,7 +376,7 @@ TEST_CASE("a cut that is given names a stage for every operator of the forward p
       continue;
     auto placed = [&](int stages) {
       OwningOpRef<ModuleOp> copy = cast<ModuleOp>(graph.module->clone());
-      return llvm::toString(compiler::placeOperators(*copy, Machine(stages, "a=1").costs));
+      return llvm::toString(compiler::placeOperators(*copy, Machine({stages}, "a=1").costs));
     };
     CHECK(placed(3) == "");
     CHECK(placed(2).find("has the stage 2 of 2") != std::string::npos);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Networks of many families, cut into stages, train to the same bits as uncut.
 
-usage: stages_test.py --bin DIR [--stages N,N...] [--backend NAME] MODEL...
+usage: stages_test.py --bin DIR [--stages N[:SCHEDULE],...] [--backend NAME] MODEL...
 
 A model is a file, NAME.onnx, a folder with a train_op17.onnx and a train.json (or a folder of such folders), or a network that
 test/models/networks.py writes with sizes, NAME:KEY=VALUE,... A model NAME.onnx:batch=2 gets the option --dim batch=4: two
 micro-batches of 2. Every model is compiled for training with two micro-batches on one rank, and for as many stages as
---stages says (default 2); losses and all tensors of the checkpoints after two steps must be equal. Exit code 1 and one line
+--stages says (default 2), in this schedule or one of several; losses and all tensors of the checkpoints after two steps must be equal. Exit code 1 and one line
 per model that differs. The backend is reference, or for large networks --backend cpu: there the order of a sum depends on
 what is fused with it, so nothing is.
 """
@@ -59,8 +59,9 @@ def check(args, text, folder):
     options += ["--loss", LOSSES.get("/".join(model.with_suffix("").parts[-2:]), "cross_entropy")]
     losses, tensors = train(args, folder, model, [*options, "--mesh", "1"])
     assert len(set(losses)) == STEPS and np.isfinite(losses).all(), f"the losses do not move: {losses}"
-    for number, stages in enumerate(args.stages):
-        schedule = SCHEDULES[number % len(SCHEDULES)]
+    for number, given in enumerate(args.stages):
+        stages, _, schedule = given.partition(":")
+        schedule = schedule or SCHEDULES[number % len(SCHEDULES)]
         found, cut = train(args, folder, model, [*options, "--mesh", f"stage={stages}", "--pipeline", f"schedule={schedule}"])
         assert found == losses, f"{stages} stages, {schedule}: losses {found}, uncut {losses}"
         assert sorted(cut) == sorted(tensors), f"{stages} stages, {schedule}: {sorted(cut)}"
@@ -71,7 +72,7 @@ def check(args, text, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--stages", type=lambda text: [int(n) for n in text.split(",")], default=[2])
+    parser.add_argument("--stages", type=lambda text: text.split(","), default=["2"])
     parser.add_argument("--backend", default="reference", choices=("reference", "cpu"))
     parser.add_argument("models", nargs="+")
     args = parser.parse_args()

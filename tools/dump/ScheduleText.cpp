@@ -49,6 +49,15 @@ std::string padded(std::string text, size_t width) {
   return text + " ";
 }
 
+/// The stages of a device: "1, 5".
+std::string stagesOn(const Pipeline &pipeline, int device) {
+  std::string text;
+  for (size_t s = 0; s < pipeline.stages.size(); ++s)
+    if (pipeline.stages[s].device == device)
+      text += (text.empty() ? "" : ", ") + std::to_string(s);
+  return text;
+}
+
 /// What a section of a device's program is.
 struct Part {
   Action action = Action::Forward;
@@ -223,6 +232,9 @@ std::string wordsOf(const std::vector<PipelineTask> &tasks, const std::string &h
 std::string timeLine(const PlannedSchedule &planned, size_t device) {
   const Pipeline &pipeline = planned.pipeline;
   std::string line(kColumns, '.');
+  int first = 0; // stage of the device
+  while (first + 1 < int(pipeline.stages.size()) && pipeline.stages[size_t(first)].device != int(device))
+    ++first;
   for (const PipelineTask &task : planned.order[device]) {
     const strategies::PipelineStage &stage = pipeline.stages[size_t(task.stage)];
     const int64_t begin = planned.run.start[size_t(strategies::taskOf(pipeline, task))];
@@ -234,7 +246,7 @@ std::string timeLine(const PlannedSchedule &planned, size_t device) {
       return size_t(std::ceil(double(time) / double(std::max<int64_t>(1, planned.run.makespan)) * kColumns - 0.5));
     };
     for (size_t c = columnOf(begin); c < std::min(columnOf(end), kColumns); ++c)
-      line[c] = "FIW"[int(task.action)];
+      line[c] = (first == task.stage ? "FIW" : "fiw")[int(task.action)];
   }
   return line;
 }
@@ -244,12 +256,18 @@ std::string timeLine(const PlannedSchedule &planned, size_t device) {
 std::string scheduleText(const PlannedSchedule &planned) {
   const Pipeline &pipeline = planned.pipeline;
   const size_t devices = planned.devices.size();
+  const bool shared = pipeline.stages.size() > devices; // several stages on one rank
+  size_t width = 6;                                     // of the column of stages
+  for (size_t d = 0; d < devices; ++d)
+    width = std::max(width, stagesOn(pipeline, int(d)).size());
   std::string out = rt::printable(planned.devices[0].program) + ": predicted " + ms(double(planned.step.time)) + ", " +
-                    std::to_string(devices) + " stages, " + std::to_string(pipeline.microBatches) +
-                    " micro-batches, schedule " + planned.name + ", bubble " + percent(planned.step.bubble) + "\n\n";
+                    std::to_string(pipeline.stages.size()) + " stages" +
+                    (shared ? " on " + std::to_string(devices) + " places" : "") + ", " +
+                    std::to_string(pipeline.microBatches) + " micro-batches, schedule " + planned.name + ", bubble " +
+                    percent(planned.step.bubble) + "\n\n";
   const std::vector<int> inFlight = strategies::mostInFlight(pipeline, planned.order);
-  out += "  " + padded("stage", 6) + padded("ranks", 12) + padded("F", 12) + padded("I", 12) + padded("W", 12) +
-         padded("once", 12) + padded("busy", 12) + padded("idle", 8) + "in flight\n";
+  out += "  " + padded(shared ? "stages" : "stage", width) + padded("ranks", 12) + padded("F", 12) + padded("I", 12) +
+         padded("W", 12) + padded("once", 12) + padded("busy", 12) + padded("idle", 8) + "in flight\n";
   for (size_t d = 0; d < devices; ++d) {
     std::array<int64_t, 3> times = {};
     for (const strategies::PipelineStage &stage : pipeline.stages)
@@ -259,7 +277,7 @@ std::string scheduleText(const PlannedSchedule &planned) {
         times[2] += stage.weight;
       }
     const uint64_t first = d * planned.stages.ranks, last = first + planned.stages.ranks - 1;
-    out += "  " + padded(std::to_string(d), 6) +
+    out += "  " + padded(stagesOn(pipeline, int(d)), width) +
            padded(std::to_string(first) + (last > first ? " to " + std::to_string(last) : ""), 12);
     for (int64_t time : times)
       out += padded(ms(double(time)), 12);
@@ -270,13 +288,17 @@ std::string scheduleText(const PlannedSchedule &planned) {
            bytesText(double(planned.devices[d].arenaBytes)) + "\n";
   }
   out += "\n  " + ms(double(planned.run.makespan)) + " between what is done once, in " + std::to_string(kColumns) +
-         " columns: F forward, I gradients of inputs, W gradients of weights, . idle\n";
+         " columns: F forward, I gradients of inputs, W gradients of weights" +
+         (shared ? " (small letters: of the further stages of a rank)" : "") + ", . idle\n";
+  auto head = [&](size_t d) {
+    return padded((shared ? "stages " : "stage ") + stagesOn(pipeline, int(d)), width + (shared ? 7 : 2));
+  };
   for (size_t d = 0; d < devices; ++d)
-    out += "  " + padded("stage " + std::to_string(d), 9) + timeLine(planned, d) + "\n";
+    out += "  " + head(d) + timeLine(planned, d) + "\n";
   out += "\n  the order (0F3: forward of micro-batch 3 in stage 0; --schedule csv prints it for tessera-compile "
          "--pipeline schedule=FILE.csv)\n";
   for (size_t d = 0; d < devices; ++d)
-    out += wordsOf(planned.order[d], "  " + padded("stage " + std::to_string(d), 8));
+    out += wordsOf(planned.order[d], "  " + head(d));
   return out;
 }
 

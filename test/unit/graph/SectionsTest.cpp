@@ -4,11 +4,15 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/Order.h"
+#include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/Parser/Parser.h"
 
 #include <catch2/catch.hpp>
+
+#include <functional>
 
 using namespace mlir;
 using namespace tessera;
@@ -102,4 +106,61 @@ TEST_CASE("what the body reads lives until its end, and a sum from its start on"
   CHECK(life("accumulate").first == first);
   CHECK(life("accumulate").last > last);
   CHECK(life("micro_rows").last < last);
+}
+
+TEST_CASE("the sections of a rank with several stages have names and places") {
+  MLIRContext context;
+  context.loadDialect<func::FuncDialect>();
+  OpBuilder builder(&context);
+  OwningOpRef<func::FuncOp> op =
+      func::FuncOp::create(builder, builder.getUnknownLoc(), "f", builder.getFunctionType({}, {}));
+  std::string text;
+  for (size_t place = 0; place < graph::sectionsOf(3); ++place) {
+    const Section section = graph::sectionAt(place, 3);
+    CHECK(graph::placeOf(section, 3) == place);
+    graph::setSection(*op, section);
+    CHECK(graph::sectionOf(*op) == section);
+    text += op.get()->getAttrOfType<StringAttr>(graph::kSectionAttr).str() + ", ";
+  }
+  CHECK(text == "begin, forward, forward 1, forward 2, input 2, weight 2, input 1, weight 1, input, weight, end, ");
+  for (int chunk : {0, 1, graph::kMostChunks - 1})
+    for (Section section : {graph::forwardOf(chunk), graph::inputOf(chunk), graph::weightOf(chunk)}) {
+      CHECK(graph::chunkOf(section) == chunk);
+      CHECK(graph::isForward(section) == (section == graph::forwardOf(chunk)));
+      CHECK(graph::isWeight(section) == (section == graph::weightOf(chunk)));
+      CHECK(graph::sectionAt(graph::placeOf(section, graph::kMostChunks), graph::kMostChunks) == section);
+    }
+}
+
+TEST_CASE("what surely runs before is what a pipeline's tasks say") {
+  using namespace strategies;
+  for (bool returns : {false, true}) {
+    const StagePlaces places{2, returns ? 2 : 3, returns};
+    const Pipeline pipeline =
+        evenPipeline({.devices = places.devices, .chunks = places.chunks, .returns = places.returns});
+    const TaskGraph tasks = pipelineTasks(pipeline);
+    // Whether one task needs another, through any others.
+    std::function<bool(int, int)> needs = [&](int task, int other) {
+      return llvm::any_of(tasks.tasks[size_t(task)].needs,
+                          [&](const Need &need) { return need.task == other || needs(need.task, other); });
+    };
+    for (int device = 0; device < places.devices; ++device) {
+      std::vector<std::pair<Section, int>> sections; // of the device, with their tasks
+      for (int s = 0; s < places.stages(); ++s)
+        if (const int chunk = places.chunkOf(s); places.deviceOf(s) == device)
+          for (auto [action, section] :
+               {std::pair(Action::Forward, graph::forwardOf(chunk)), std::pair(Action::Input, graph::inputOf(chunk)),
+                std::pair(Action::Weight, graph::weightOf(chunk))})
+            sections.emplace_back(section, taskOf(pipeline, {action, s, 0}));
+      for (auto [first, task] : sections) {
+        CHECK(graph::surelyBefore(Section::Begin, first));
+        CHECK(graph::surelyBefore(first, Section::End));
+        for (auto [then, other] : sections) {
+          INFO(returns << ", device " << device << ": " << int(first) << ", " << int(then));
+          CHECK(graph::surelyBefore(first, then) == needs(other, task));
+          CHECK((!graph::surelyBefore(first, then) || first < then)); // the order of their numbers is one of them
+        }
+      }
+    }
+  }
 }
