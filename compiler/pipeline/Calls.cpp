@@ -22,7 +22,7 @@ using tessera::strategies::Cost;
 namespace tessera::compiler {
 
 static const std::vector<std::string> &schedules() {
-  static const std::vector<std::string> names = {"auto", "gpipe", "1f1b", "zb-h1", "zb-h2"};
+  static const std::vector<std::string> names = {"auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v"};
   return names;
 }
 
@@ -40,7 +40,8 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   for (llvm::StringRef part : parts) {
     auto [name, value] = part.split('=');
     options.schedule = value.trim().str();
-    options.chunks = std::max(1, chunksIn(options.schedule));
+    options.returns = options.schedule == "zb-v";
+    options.chunks = options.returns ? 2 : std::max(1, chunksIn(options.schedule));
     if (name.trim() != "schedule" ||
         (!llvm::is_contained(schedules(), options.schedule) && options.chunks == 1 && !options.isFile()))
       return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s or interleaved:V (2 to %d stages "
@@ -84,8 +85,12 @@ llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t 
     return fail(options.schedule +
                 ": one micro-batch leaves nothing to order; add --train and --accumulate N, or leave "
                 "it out");
+  if (options.returns && microBatches < 2 * devices)
+    return fail(llvm::formatv("{0}: {1} micro-batches are fewer than twice the {2} places of the axis 'stage'; use "
+                              "--accumulate {3} or more",
+                              options.schedule, microBatches, devices, 2 * devices));
   if (!options.isFile()) {
-    if (options.chunks == 1 || microBatches % devices == 0)
+    if (options.chunks == 1 || options.returns || microBatches % devices == 0)
       return llvm::Error::success();
     return fail(
         llvm::formatv("{0}: {1} micro-batches cannot go through the {2} places of the axis 'stage' in groups of "

@@ -80,7 +80,8 @@ def mlp(c):
 
 @case
 def several_stages_on_a_rank(c):
-    pairs = [("stage=2", "1", "--pipeline", "schedule=interleaved:3"), ("stage=2,data=2", "data=2", "--pipeline", "schedule=interleaved:2")]
+    pairs = [("stage=2", "1", "--pipeline", "schedule=interleaved:3"), ("stage=2,data=2", "data=2", "--pipeline", "schedule=interleaved:2"),
+             ("stage=2", "1", "--pipeline", "schedule=zb-v")]
     c.same("mlp_train", pairs, 4, c.images(1, 28, 28), "--optimizer", "adam:lr=0.01", "--clip-norm", "0.1")
     plan = c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=interleaved:2")
     for told in ("4 stages on 2 places, 4 micro-batches, schedule interleaved:2", "stage 2 (place 0) from ", "stage 3 (place 1) from "):
@@ -94,10 +95,17 @@ def several_stages_on_a_rank(c):
         expect(told in text, f"'{told}' is missing: {text}")
     for mesh, parts, schedule, told in (("stage=2", 3, "interleaved:2", "3 micro-batches cannot go through the 2 places of the axis "
                                          "'stage' in groups of 2; use --accumulate 4"),
+                                        ("stage=2", 3, "zb-v", "3 micro-batches are fewer than twice the 2 places of the axis 'stage'; use "
+                                         "--accumulate 4 or more"),
+                                        ("stage=2", 1, "zb-v", "one micro-batch leaves nothing to order"),
                                         ("stage=2", 1, "interleaved:2", "one micro-batch leaves nothing to order"),
                                         ("stage=3", 3, "interleaved:60", "too few for 180 stages")):
         said = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}", rows=6, code=1)
         expect(told in said and said.count("error: ") == 1, said)
+    back = c.compile("mlp_train", "stage=2", 4, "--pipeline", "schedule=zb-v")
+    expect("stage 2 (place 1) from " in c.told and "stage 3 (place 0) from " in c.told, c.told)
+    text = c.run(c.bin / "tessera-dump", back, "--schedule")
+    expect("stages 0, 3" in text and "stages 1, 2" in text, text)
     said = c.compile("mlp_train", "stage=2", 4, "--pipeline", "schedule=interleaved:2", "--memory", "100KiB", code=1)
     expect("--pipeline schedule=1f1b (place 0 holds 5 micro-batches of its 2 stages at once)" in said, said)
 
@@ -143,11 +151,11 @@ def order_of(c, plan):
 def orders_as_files(c):
     """The order of a plan is printed, read back, and gives the same plan; what it may not be is told."""
     path, parts = c.folder / "order.csv", 4
-    for mesh, schedule in (("stage=2,data=2", "zb-h1"), ("stage=3", "gpipe"), ("stage=3", "auto"), ("stage=2", "interleaved:2")):
+    for mesh, schedule in (("stage=2,data=2", "zb-h1"), ("stage=3", "gpipe"), ("stage=3", "auto"), ("stage=2", "interleaved:2"), ("stage=2", "zb-v")):
         plan = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={schedule}")
         order = order_of(c, plan)
         expect(sorted(task for line in order for task in line) ==
-               sorted(f"{s}{a}{m}" for s in range(4 if ":" in schedule else len(order)) for a in "FIW" for m in range(parts)), order)
+               sorted(f"{s}{a}{m}" for s in range(4 if schedule in ("interleaved:2", "zb-v") else len(order)) for a in "FIW" for m in range(parts)), order)
         path.write_text("".join(",".join(line) + "\n" for line in order))
         again = c.compile("mlp_train", mesh, parts, "--pipeline", f"schedule={path}")
         expect(f"schedule {path}" in c.told, c.told)

@@ -278,14 +278,15 @@ std::string failure(unsigned seed, Tally &tally, std::string &text) {
   trial.mesh = below(2) ? "a=2" : "a=1";
   trial.fuse = below(3) != 0;
   trial.searched = below(4) == 0;
-  const char *schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "auto", "interleaved:2", "interleaved:3"};
+  const char *schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2", "auto", "interleaved:2", "interleaved:3", "zb-v"};
   const std::string schedule = schedules[below(std::size(schedules))];
   trial.pipeline = llvm::cantFail(compiler::parsePipeline("schedule=" + schedule));
   int64_t &microBatches = graph.training->accumulate;
   microBatches = 2 + int64_t(below(3));
   if (trial.pipeline.chunks > 1) {
     trial.devices = 2 + int(below(2));
-    microBatches = trial.devices * (1 + int64_t(below(2)));
+    microBatches =
+        trial.pipeline.returns ? 2 * trial.devices + int64_t(below(2)) : trial.devices * (1 + int64_t(below(2)));
   }
   trial.changed = below(3) == 0;
   if (trial.changed)
@@ -357,7 +358,7 @@ TEST_CASE("random graphs give in stages the bits that they give without") {
   CHECK(tally.searched > wanted / 10);
   CHECK(tally.onTwo > wanted / 4);
   CHECK(tally.changed > wanted / 10);
-  CHECK(tally.schedules.size() == 7);
+  CHECK(tally.schedules.size() == 8);
 }
 
 TEST_CASE("a cut that is given names a stage for every operator of the forward pass") {
