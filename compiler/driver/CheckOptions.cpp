@@ -62,7 +62,7 @@ static llvm::Error checkLeaves(const CompileOptions &options, const dist::Mesh &
     return llvm::createStringError("--reproducible: a sum of gradients depends on the number of ranks; use "
                                    "--gradient-reduction mean");
   for (const dist::MeshAxis &axis : mesh.axes())
-    if (options.leaves % axis.size != 0)
+    if (axis.name != dist::kStageAxis && options.leaves % axis.size != 0) // stages share no sum
       return llvm::createStringError(
           "--reproducible=%lld: %lld leaves cannot be shared out evenly over mesh axis "
           "%s=%lld; choose an axis, or a number of leaves, so that the one divides the other",

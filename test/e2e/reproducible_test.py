@@ -121,7 +121,7 @@ def micro_batches_and_precisions_train_alike(c):
 @case
 def pipelines_train_alike(c):
     check_meshes(c, "mlp_train", ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--accumulate", "4"),
-                 ["stage=2:data", ("stage=2,data=2:auto", "--pipeline", "schedule=zb-h1")])
+                 ["stage=2:data", "stage=3:data", ("stage=2,data=2:auto", "--pipeline", "schedule=zb-h1")])
 
 
 @case
