@@ -10,7 +10,8 @@ namespace tessera::compiler {
 void sortByDependence(mlir::func::FuncOp func);
 
 /// Moves the operators into the order of their turns (graph::kTurnAttr), which are taken away, or else into that of
-/// graph::executionOrder. The members of a message stand behind each other.
+/// graph::executionOrder. In the latter, conversions of kept values to fewer bytes, such as the 16-bit copies of
+/// parameters, come first if the program then needs no more memory. The members of a message stand behind each other.
 void sortForExecution(mlir::func::FuncOp func);
 
 } // namespace tessera::compiler

@@ -102,8 +102,9 @@ def SchedulePass : PartitionPass<"graph-schedule"> {
   let summary = "Orders a local program so that less memory is live, or as its turns say";
   let description = [{
     The order is the program's own, except that an operator that frees at least as much memory as it allocates runs as
-    soon as it can (dialects/graph/Order.h). Where operators have turns (`graph.turn`), they run by turn, and the pass
-    takes the turns away.
+    soon as it can (dialects/graph/Order.h). Conversions of parameters and states to fewer bytes come first, as
+    neighbours that a device runs at once, if the program needs no more memory so. Where operators have turns
+    (`graph.turn`), they run by turn, and the pass takes the turns away.
   }];
 }
 
