@@ -7,13 +7,14 @@
 //   forward   mean = sum(x) / n;  var = sum((x - mean)^2) / n;  y = x * a + b
 //             with a = scale / sqrt(var + eps), b = bias - mean * a
 //   backward  s = sum(dy), d = sum(dy * (mean - x)) in one pass over memory, then
-//             dx = dy * a + (x * p - q), with p = a / n * d * rstd^2, q = a / n * s + p * mean
+//             dx = (dy + (x * p - q)) * a, with p = d * rstd^2 / n, q = s / n + p * mean
 //             dscale = -d * rstd, dbias = s
 //
 // After fusion each line that reads x is one pass over memory. No two lines share an elementwise value. Otherwise
 // graph-simplify would merge a shared difference x - mean, and it would be kept in memory from forward to backward
 // although x is kept anyway. So the difference in the backward pass has the opposite sign, and the last passes are
-// affine in x with coefficients per channel, as in PyTorch's CPU kernels.
+// affine in x with coefficients per channel, as in PyTorch's CPU kernels. Nothing of the last line is known before d
+// and s are, so that the pass over memory before it stores no part of it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -79,14 +80,14 @@ public:
     Value r = rstd(op.getVar(), op.getEpsilon());
     Value a = b_.mul(op.getScale(), r);
     Value t = b_.mul(d, r);
-    Value share = b_.mul(a, 1 / c.count);
-    Value p = b_.mul(share, b_.mul(t, r));
-    Value q = b_.add(b_.mul(share, s), b_.mul(p, mean));
+    Value p = b_.mul(b_.mul(t, r), 1 / c.count);
+    Value q = b_.add(b_.mul(s, 1 / c.count), b_.mul(p, mean));
     named("/apply");
-    Value first = b_.mul(dy, b_.alongDim(a, 1, c.rank));
-    Value second = b_.mul(x, b_.alongDim(p, 1, c.rank));
-    second = b_.sub(second, b_.alongDim(q, 1, c.rank));
-    Value dx = named("").add(first, second);
+    Value means = b_.mul(x, b_.alongDim(p, 1, c.rank));
+    means = b_.sub(means, b_.alongDim(q, 1, c.rank));
+    Value centred = b_.add(dy, means);
+    Value along = b_.alongDim(a, 1, c.rank);
+    Value dx = named("").mul(centred, along);
     Value dscale = named("/scale").neg(t);
     op->replaceAllUsesWith(ValueRange{dx, dscale, s});
   }

@@ -30,8 +30,10 @@ func.func @f(%x: tensor<4x3x2x2xf32>, %dy: tensor<4x3x2x2xf32>, %s: tensor<3xf32
 // CHECK:       %[[P:.*]] = graph.mul %[[DY]], %[[E]]
 // CHECK:       graph.reduce_sum %[[P]] {dims = array<i64: 0, 2, 3>, graph.grad_of = "bn1"
 // CHECK-NOT:   graph.rsqrt
-// CHECK:       graph.mul %[[DY]], %[[AS]]
-// CHECK:       graph.mul %[[X]],
-// CHECK:       %[[DX:.*]] = graph.add {{.*}} {graph.grad_of = "bn1", graph.name = "bn1.grad"}
+// What is applied to dy and x reads the sums: nothing of it can be stored by the pass that makes them.
+// CHECK:       %[[XP:.*]] = graph.mul %[[X]],
+// CHECK:       %[[XPQ:.*]] = graph.sub %[[XP]],
+// CHECK:       %[[C:.*]] = graph.add %[[DY]], %[[XPQ]]
+// CHECK:       %[[DX:.*]] = graph.mul %[[C]], %[[AS]] {graph.grad_of = "bn1", graph.name = "bn1.grad"}
 // CHECK:       return %[[Y]], %[[DX]], %{{.*}}, %[[DB]]
 // CHECK-NOT:   graph.batch_norm
