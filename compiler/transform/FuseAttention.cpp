@@ -10,8 +10,9 @@
 //   %p = softmax %m
 //   %y = matmul %p, %v        ->    %y = attention %q, %k, %v, %mask {scale = 0.125, causal, outside = -1e4}
 //
-// Transposes that bring heads before rows are removed if q, k and v all have one (rows_first). Copies of k and v for
-// every group of queries are removed, too (grouped-query attention).
+// Transposes that bring heads before rows are removed if q, k and v all have one (rows_first), also where they are
+// slices of one transposed tensor: then the tensor is sliced as it is. Copies of k and v for every group of queries are
+// removed, too (grouped-query attention).
 //
 // The result is unchanged. A mask that replaces scores becomes a bias only if it replaces them by -infinity. For a
 // triangle that replaces them by another number, the attribute `outside` is that number. The pass does not fuse
@@ -47,10 +48,11 @@ namespace {
 /// could make up for it is no number that a network computes with.
 constexpr double kFarOutside = -1e9;
 
-/// A tensor [.., heads, rows, depth] as a transpose of another value.
+/// A tensor [.., heads, rows, depth] as a transpose of another value, or of a slice of it.
 struct Operand {
   Value source;
   SmallVector<int64_t> perm; // dimension i is the source's dimension perm[i]
+  SliceOp slice;             // null, or what slices a transpose of the source
 
   explicit Operand(Value v) : source(v) {
     for (int64_t d = 0; d < rankOf(v); ++d)
@@ -61,6 +63,32 @@ struct Operand {
     SmallVector<int64_t> p(perm);
     std::swap(p[p.size() - 3], p[p.size() - 2]);
     return llvm::is_sorted(p);
+  }
+  /// The same tensor by way of what a slice's operand is a transpose of, if it is.
+  std::optional<Operand> beforeSlice(llvm::function_ref<bool(Operation *)> mayGo) const {
+    auto made = source.getDefiningOp<SliceOp>();
+    auto transpose = made ? made.getX().getDefiningOp<TransposeOp>() : nullptr;
+    if (!transpose || !mayGo(made) || !mayGo(transpose))
+      return std::nullopt;
+    Operand before(transpose.getX());
+    before.slice = made;
+    for (auto [d, own] : llvm::zip_equal(before.perm, perm))
+      d = transpose.getPerm()[own];
+    return before;
+  }
+  /// What the tensor is a transpose of.
+  Value make(OpWriter &writer) const {
+    if (!slice)
+      return source;
+    SliceOp slice = this->slice; // its accessors are not const
+    ArrayRef<int64_t> order = slice.getX().getDefiningOp<TransposeOp>().getPerm();
+    SmallVector<int64_t> starts(order.size()), limits(order.size()), strides(order.size());
+    for (auto [d, from] : llvm::enumerate(order)) {
+      starts[from] = slice.getStarts()[d];
+      limits[from] = slice.getLimits()[d];
+      strides[from] = slice.getStrides()[d];
+    }
+    return writer.make<SliceOp>(source, starts, limits, strides);
   }
   /// Replaces the source by its operand while it is a transpose or a scaling that may be removed. Multiplies `scale` by
   /// the factors.
@@ -300,6 +328,22 @@ private:
     }
   }
 
+  /// Brings the operands into a form in which all are rows first, if they have one.
+  bool takeRowsFirst(ArrayRef<Operand *> operands) const {
+    SmallVector<Operand> forms;
+    for (Operand *x : operands) {
+      std::optional<Operand> sliced;
+      if (!x->isRowsFirst())
+        sliced = x->beforeSlice([&](Operation *op) { return mayGo(op); });
+      forms.push_back(sliced ? *sliced : *x);
+      if (!forms.back().isRowsFirst())
+        return false;
+    }
+    for (auto [x, form] : llvm::zip_equal(operands, forms))
+      *x = form;
+    return true;
+  }
+
   void rewrite() {
     int64_t rank = rankOf(second_.getY());
     std::string base;
@@ -324,9 +368,9 @@ private:
     k.peel(scale_, go);
     v.peel(one, goUnscaled);
 
-    bool rowsFirst = q.isRowsFirst() && k.isRowsFirst() && v.isRowsFirst();
+    const bool rowsFirst = takeRowsFirst({&q, &k, &v});
     auto place = [&](const Operand &x) {
-      return rowsFirst || x.isPlain() ? x.source : writer_.transpose(x.source, x.perm);
+      return rowsFirst || x.isPlain() ? x.make(writer_) : writer_.transpose(x.source, x.perm);
     };
     Value operands[] = {place(q), place(k), place(v)}, bias;
     writer_.setName(base.empty() ? base : base + "/bias");

@@ -74,6 +74,48 @@ func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<
 
 // -----
 
+// Heads of queries, keys and values side by side in one tensor, which is transposed as a whole and then sliced: the
+// slices are of the tensor as it was.
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[Q:.*]] = graph.slice %arg0 {graph.name = "mix/operand", limits = array<i64: 2, 5, 4, 8>, starts = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>}
+// CHECK: %[[K:.*]] = graph.slice %arg0 {graph.name = "mix/operand.1", limits = array<i64: 2, 5, 4, 16>, starts = array<i64: 0, 0, 0, 8>,
+// CHECK: %[[V:.*]] = graph.slice %arg0 {graph.name = "mix/operand.2", limits = array<i64: 2, 5, 4, 24>, starts = array<i64: 0, 0, 0, 16>,
+// CHECK-NEXT: %[[Y:.*]] = graph.attention %[[Q]], %[[K]], %[[V]] {graph.name = "mix", rows_first = true, scale = 1.000000e+00 : f64}
+// CHECK-NEXT: return %[[Y]]
+func.func @forward(%qkv: tensor<2x5x4x24xf32>) -> tensor<2x5x4x8xf32> {
+  %h = graph.transpose %qkv {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x4x24xf32>) -> tensor<2x4x5x24xf32>
+  %q = graph.slice %h {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 4, 5, 8>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x4x5x24xf32>) -> tensor<2x4x5x8xf32>
+  %k = graph.slice %h {starts = array<i64: 0, 0, 0, 8>, limits = array<i64: 2, 4, 5, 16>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x4x5x24xf32>) -> tensor<2x4x5x8xf32>
+  %v = graph.slice %h {starts = array<i64: 0, 0, 0, 16>, limits = array<i64: 2, 4, 5, 24>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x4x5x24xf32>) -> tensor<2x4x5x8xf32>
+  %kt = graph.transpose %k {perm = array<i64: 0, 1, 3, 2>} : (tensor<2x4x5x8xf32>) -> tensor<2x4x8x5xf32>
+  %s = graph.matmul %q, %kt : (tensor<2x4x5x8xf32>, tensor<2x4x8x5xf32>) -> tensor<2x4x5x5xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x4x5x5xf32>) -> tensor<2x4x5x5xf32>
+  %y = graph.matmul %p, %v {graph.name = "mix"} : (tensor<2x4x5x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x5x8xf32>
+  %r = graph.transpose %y {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x5x8xf32>) -> tensor<2x5x4x8xf32>
+  return %r : tensor<2x5x4x8xf32>
+}
+
+// -----
+
+// Values have their heads first: the others keep their slices of the transposed tensor.
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[H:.*]] = graph.transpose %arg0
+// CHECK: %[[Q:.*]] = graph.slice %[[H]]
+// CHECK: %[[K:.*]] = graph.slice %[[H]]
+// CHECK-NOT: graph.slice
+// CHECK: graph.attention %[[Q]], %[[K]], %arg1 {graph.name = "mix", scale = 1.000000e+00 : f64}
+func.func @forward(%qk: tensor<2x5x4x16xf32>, %v: tensor<2x4x5x8xf32>) -> tensor<2x4x5x8xf32> {
+  %h = graph.transpose %qk {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x4x16xf32>) -> tensor<2x4x5x16xf32>
+  %q = graph.slice %h {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 4, 5, 8>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x4x5x16xf32>) -> tensor<2x4x5x8xf32>
+  %k = graph.slice %h {starts = array<i64: 0, 0, 0, 8>, limits = array<i64: 2, 4, 5, 16>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x4x5x16xf32>) -> tensor<2x4x5x8xf32>
+  %s = graph.matmul %q, %k {transpose_b = true} : (tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x5x5xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x4x5x5xf32>) -> tensor<2x4x5x5xf32>
+  %y = graph.matmul %p, %v {graph.name = "mix"} : (tensor<2x4x5x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x5x8xf32>
+  return %y : tensor<2x4x5x8xf32>
+}
+
+// -----
+
 // Dropout of the probabilities.
 // CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.attention
