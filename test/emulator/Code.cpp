@@ -41,6 +41,8 @@ extern "C" { TesseraDim tessera_indices[4]; void (*tessera_sync)(); }
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __syncthreads() tessera_sync()
+#define __threadfence()
+static inline unsigned atomicAdd(unsigned *to, unsigned more) { unsigned before = *to; *to += more; return before; }
 template <typename T> static inline T __shfl_xor_sync(unsigned, T mine, int lanes) {
   static T held[1024];
   held[threadIdx.x] = mine;

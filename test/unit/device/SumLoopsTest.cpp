@@ -1,4 +1,6 @@
 // Loops over the results of sums run in the kernel that ends the sums. They give the same bits together and apart.
+#include "runtime/backend/ResolvedPlan.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "test/conformance/backend/Loops.h"
 
 #include <catch2/catch.hpp>
@@ -119,6 +121,45 @@ TEST_CASE("loops over the results of sums are part of the kernel that ends them"
   }
 }
 
+TEST_CASE("sums in parts are one launch, whose blocks count themselves anew in every run") {
+  for (const int64_t channels : {20, 40}) { // one block of channels, and two
+    Channels c(3000, channels);
+    Loop(c.p, {3000, channels}).in(c.x).out(c.output({channels}), 0, plan::SUM, {1, channels});
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(c.p.plan(), {});
+    REQUIRE(calls.ok());
+    const Result<std::vector<cuda::CudaKernel>> choices = cuda::bindCuda((*calls)[0][0], {});
+    REQUIRE(choices.ok());
+    REQUIRE(choices->front().actions.size() == 1);
+    const auto &launch = std::get<cuda::Launch>(choices->front().actions.front());
+    CHECK(launch.grid[1] > 1);
+    CHECK(launch.counters == (channels == 20 ? 1 : 2));
+
+    Result<std::unique_ptr<Backend>> made = createBackend("cuda");
+    REQUIRE(made.ok());
+    Result<std::unique_ptr<LoadedPlan>> loaded = (*made)->load(c.p.plan(), {});
+    REQUIRE(loaded.ok());
+    const std::vector<float> numbers(c.inputs[c.x].begin(), c.inputs[c.x].end());
+    REQUIRE((*loaded)->upload(c.x, numbers.data()).ok());
+    std::vector<std::vector<float>> runs;
+    for (int run = 0; run < 3; ++run) {
+      const std::vector<float> none(size_t(channels), 0);
+      REQUIRE((*loaded)->upload(c.wanted.back(), none.data()).ok());
+      REQUIRE((*loaded)->launch(0, 0, 0).ok());
+      REQUIRE((*loaded)->synchronize().ok());
+      runs.emplace_back(size_t(channels));
+      REQUIRE((*loaded)->download(c.wanted.back(), runs.back().data()).ok());
+    }
+    for (int64_t i = 0; i < channels; ++i) {
+      double sum = 0;
+      for (int64_t row = 0; row < 3000; ++row)
+        sum += double(numbers[size_t(row * channels + i)]);
+      CHECK(runs[0][size_t(i)] == Approx(sum).margin(1e-4));
+    }
+    CHECK(runs[1] == runs[0]);
+    CHECK(runs[2] == runs[0]);
+  }
+}
+
 TEST_CASE("sums with a loop along the same rows have such loops behind them, too") {
   Channels c(640, 40);
   const uint32_t top = c.p.buffer(plan::F32, {640, 1}), shifted = c.output({640, 40});
@@ -170,6 +211,13 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   f.move(f.half, f.x);
   f.wanted = {f.half};
   CHECK(f.places() == Places{1, 1});
+  // Those of more channels than a block has: other blocks may still read.
+  Channels g(3000, 40);
+  g.sums();
+  g.halves();
+  g.move(g.half, g.x);
+  g.wanted = {g.half};
+  CHECK(g.places() == Places{0, 1});
 }
 
 TEST_CASE("a step between keeps its order with sums and loops") {

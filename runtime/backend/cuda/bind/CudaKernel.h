@@ -46,6 +46,9 @@ struct Launch {
   uint32_t block = 256;
   std::vector<Place> arguments;
   std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
+  uint32_t counters =
+      0; // of 32 bits, 0 before and after each run; their address is the last argument where there is no
+         // table; 0: there are none
   // Where it is a loop over points, which can stand in a table with others (LoopTable.h):
   std::shared_ptr<const PointLoop> loop = nullptr;
   int64_t points = 0; // of the loop, or results of the sums

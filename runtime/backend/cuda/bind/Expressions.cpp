@@ -3,9 +3,10 @@
 // Results without a reduction share one kernel, one thread per point of the domain. Results that reduce the
 // same dimensions share another: a block of 256 threads is seen as TX results times TY points of the reduction
 // each; every thread sums its share in F64, then a tree in shared memory adds the TY shares. Where that would
-// leave the device idle, the reduction is cut into S parts whose sums a second kernel adds in order. No atomic
-// operation anywhere: the result is the same on every run. Where results of several kinds fit the same rows, one
-// kernel makes them all (RowChain.h).
+// leave the device idle, the reduction is cut into S parts, and the last block of the TX results to arrive adds the
+// sums of the parts in their order. Blocks count themselves by an atomic operation, but no number is added by one: the
+// result is the same on every run. Where results of several kinds fit the same rows, one kernel makes them all
+// (RowChain.h).
 #include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
 #include "runtime/backend/cuda/text/Pointwise.h"
@@ -171,14 +172,6 @@ std::string totalCode(size_t n, plan::DType type, const std::string &sum, bool s
          (stored ? "out" + number + "[i] = " + finished(type, total) + ";\n" : "");
 }
 
-/// Appends the last launch of sums.
-void addEnd(CudaKernel &kernel, Launch launch, SumEnd end, int64_t results) {
-  launch.source = end.source();
-  launch.points = results;
-  launch.end = std::make_shared<const SumEnd>(std::move(end));
-  kernel.actions.emplace_back(std::move(launch));
-}
-
 void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
             const std::vector<Place> &outputs, CudaKernel &kernel) {
   PointCode code(e, rs);
@@ -207,24 +200,32 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   SumEnd end;
   end.index = type;
   end.parameters = code.parameters(call, launch.arguments);
-  std::string shared, start, step, keep, tree, stores;
-  std::vector<Place> partials;
+  std::string shared, start, step, keep, tree, places, parts, again, additions, totals;
+  if (s.parts > 1) {
+    end.parameters.push_back({"u64", "parts"});
+    launch.arguments.push_back(kernel.reserve(rs.size() * uint64_t(s.parts * results) * 8));
+  }
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
     const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    if (s.parts > 1)
-      partials.push_back(kernel.reserve(uint64_t(s.parts * results) * 8));
-    if (s.parts > 1 || stored(i)) {
-      end.parameters.push_back({s.parts > 1 ? sum : memoryType(r.type), "out" + n});
-      launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
+    if (stored(i)) {
+      end.parameters.push_back({memoryType(r.type), "out" + n});
+      launch.arguments.push_back(outputs[rs[i]]);
     }
     shared += "__shared__ " + sum + " s" + n + "[256];\n";
     start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
     step += "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
     keep += "s" + n + "[t] = a" + n + ";\n";
     tree += "s" + n + "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
-    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + i] = s" + n + "[t];\n"
-                          : totalCode(i, r.type, "s" + n + "[t]", stored(i));
+    // Volatile, because a multiprocessor's own cache may hold what stood there before.
+    const std::string part = "part" + n;
+    places += "volatile " + sum + " *" + part + " = (volatile " + sum + " *)parts + " +
+              type.literal(int64_t(i) * s.parts * results) + " + i;\n";
+    parts += part + "[blockIdx.y * " + type.literal(results) + "] = s" + n + "[t];\n";
+    again += "a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
+    additions +=
+        "a" + n + " = " + combined(r.reduction, "a" + n, part + "[part * " + type.literal(results) + "]") + ";\n";
+    totals += totalCode(i, r.type, s.parts > 1 ? "a" + n : "s" + n + "[t]", stored(i));
   }
   auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
   // Neighbouring threads take neighbouring elements: of the reduction if its dimension is innermost.
@@ -232,46 +233,32 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
       innerReduced
           ? "const u32 ty = t % " + literal(s.ty) + ", tx = t / " + literal(s.ty) + ", step = 1u;\n"
           : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " + literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
+  const std::string one = "if (ty == 0 && i < " + type.literal(results) + ") {\n";
   end.before = shared + "const u32 t = threadIdx.x;\n" + lanes + "const " + index + " i = blockIdx.x * (" + index +
                ")" + literal(s.tx) + " + tx;\n" + start + "if (i < " + type.literal(results) + ") {\n" +
                indexCode(keptSizes, "i", type, "k") + "#pragma unroll 4\nfor (" + index + " point = blockIdx.y * (" +
                index + ")" + literal(s.ty) + " + ty; point < " + type.literal(points) +
                "; point += " + type.literal(s.ty * s.parts) + ") {\n" + indexCode(reducedSizes, "point", type, "r") +
                rename + code.body() + step + "}\n}\n" + keep + "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) +
-               "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree + "}\n__syncthreads();\n}\nif (ty == 0 && i < " +
-               type.literal(results) + ") {\n" + stores;
+               "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree + "}\n__syncthreads();\n}\n";
+  if (s.parts > 1) {
+    launch.counters = uint32_t(s.blocks);
+    end.counts = true;
+    end.before +=
+        places + one + parts + "}\n__threadfence();\n__syncthreads();\n__shared__ u32 arrived;\nif (t == 0u)\n" +
+        "arrived = atomicAdd(counters + blockIdx.x, 1u) + 1u;\n__syncthreads();\nif (arrived != " + literal(s.parts) +
+        ") return;\nif (t == 0u)\ncounters[blockIdx.x] = 0u;\n__threadfence();\n" + one + again +
+        "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n";
+  } else {
+    end.before += one;
+  }
+  end.before += totals;
   end.after = "}\n";
   launch.source = end.source();
   launch.grid = {uint32_t(s.blocks), uint32_t(s.parts), 1};
-  if (s.parts == 1) {
-    addEnd(kernel, std::move(launch), std::move(end), results);
-    return;
-  }
-  kernel.actions.push_back(std::move(launch));
-
-  Launch join;
-  SumEnd joined;
-  joined.index = type;
-  std::string sums, additions, ends;
-  for (size_t i = 0; i < rs.size(); ++i) {
-    const ExpressionResult &r = code.result(i);
-    const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    joined.parameters.push_back({"const " + sum, "in" + n});
-    join.arguments.push_back(partials[i]);
-    if (stored(i)) {
-      joined.parameters.push_back({memoryType(r.type), "out" + n});
-      join.arguments.push_back(outputs[rs[i]]);
-    }
-    sums += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
-    additions += "a" + n + " = " +
-                 combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + i]") + ";\n";
-    ends += totalCode(i, r.type, "a" + n, stored(i));
-  }
-  joined.before = "const " + index + " i = blockIdx.x * (" + index +
-                  ")blockDim.x + threadIdx.x;\nif (i >= " + type.literal(results) + ") return;\n" + sums +
-                  "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n" + ends;
-  join.grid[0] = uint32_t((results + kThreads - 1) / kThreads);
-  addEnd(kernel, std::move(join), std::move(joined), results);
+  launch.points = results;
+  launch.end = std::make_shared<const SumEnd>(std::move(end));
+  kernel.actions.emplace_back(std::move(launch));
 }
 
 } // namespace

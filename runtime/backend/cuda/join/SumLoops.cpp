@@ -60,8 +60,8 @@ private:
   };
 
   void touchAll(const KernelCall &call, const Launch &last) {
-    // What another launch has read does not matter any more.
-    if (sums_.kernel.actions.size() == 1)
+    // What another launch has read does not matter any more, nor what all blocks have before the last one goes on.
+    if (sums_.kernel.actions.size() == 1 && last.counters != 1)
       for (const TensorView &view : call.inputs)
         touches_.push_back(touch(view, false, false));
     for (const TensorView &view : call.outputs) {

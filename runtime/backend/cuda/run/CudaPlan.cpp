@@ -186,15 +186,18 @@ Status CudaPlan::bind(const LoadOptions &options) {
   return placeTables();
 }
 
-/// Writes the tables of all launches, which say addresses in the arena and so do not change, into memory of their own.
+/// Writes the tables of all launches, which say addresses in the arena and so do not change, into memory of their own,
+/// and zeros for their counters.
 Status CudaPlan::placeTables() {
   std::vector<uint64_t> all;
   std::vector<std::pair<Launch *, size_t>> launches; // where the table begins
   forEachKernel([&](Kernel &kernel) {
     for (Bound &bound : kernel.actions)
-      if (auto *launch = std::get_if<Launch>(&bound.action); launch && !launch->table.empty()) {
+      if (auto *launch = std::get_if<Launch>(&bound.action);
+          launch && (!launch->table.empty() || launch->counters > 0)) {
         launches.emplace_back(launch, all.size());
         all.insert(all.end(), launch->table.begin(), launch->table.end());
+        all.insert(all.end(), launch->table.empty() ? (launch->counters + 1) / 2 : 0, 0);
       }
   });
   const size_t bytes = all.size() * sizeof(uint64_t);

@@ -22,6 +22,8 @@ std::string SumEnd::source() const {
     }
     code += loops[l].body + "}\n";
   }
+  if (counts)
+    signature += ", u32 *counters";
   return prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n" + before + code +
          after + "}\n";
 }

@@ -30,8 +30,9 @@ struct SumEnd {
   std::string after;  // ends what `before` began
   IndexType index = {};
   std::vector<PointLoop> loops = {}; // over as many points as there are results, one after the other
+  bool counts = false;               // `before` counts blocks in u32 *counters
 
-  /// A kernel of blocks of 256 threads. Its arguments are the parameters, then those of each loop.
+  /// A kernel of blocks of 256 threads. Its arguments are the parameters, then those of each loop, then the counters.
   std::string source() const;
 };
 
