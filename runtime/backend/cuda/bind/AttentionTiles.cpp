@@ -87,17 +87,17 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
   const bool gradient = call.name() == "attention_grad";
   const size_t first = gradient ? 1 : 0;
   const Place q = at(call.inputs[first].data), k = at(call.inputs[first + 1].data), v = at(call.inputs[first + 2].data),
-              bias = g.hasBias ? at(call.inputs[first + 3].data) : q; // never read
+              none, bias = g.hasBias ? at(call.inputs[first + 3].data) : none; // none: never read or written
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
   if (!gradient) {
     const Place y = at(call.outputs[0].data);
-    add(kernels::kAttentionForward, false, rowTasks, {q, k, v, bias, y, y, y});
+    add(kernels::kAttentionForward, false, rowTasks, {q, k, v, bias, none, y, none});
     return kernel;
   }
   const Place dy = at(call.inputs[0].data),
               statistics = kernel.reserve(3 * uint64_t(lines) * bytesPerElement(call.outputs[0].dtype));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
-  add(kernels::kAttentionForward, true, rowTasks, {q, k, v, bias, dy, statistics, statistics});
+  add(kernels::kAttentionForward, true, rowTasks, {q, k, v, bias, dy, none, statistics});
   add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionKeyGradients, true, keyTasks,
       {q, k, v, bias, dy, statistics, at(call.outputs[1].data), at(call.outputs[2].data)});
   add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionRowGradients, true, rowTasks,
