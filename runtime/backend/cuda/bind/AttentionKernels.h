@@ -14,7 +14,16 @@
 
 namespace tessera::rt::cuda {
 
-CudaKernel bindTiledAttention(const KernelCall &call);
+/// Where a result is written in place of the call's output: its first row, and how many elements lie between two rows
+/// of a head, or of a row's heads, if they lie side by side.
+struct StoredRows {
+  Place first;
+  plan::DType type = plan::F32;
+  int64_t width = 0;
+};
+
+/// `stored`: where all results are written, if not in the call's outputs. Those of the gradient have its type.
+CudaKernel bindTiledAttention(const KernelCall &call, const std::vector<StoredRows> *stored = nullptr);
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options);
 
 /// An expression for a double with exactly these bits.

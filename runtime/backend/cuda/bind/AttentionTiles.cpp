@@ -32,7 +32,15 @@ int tileFactor(const AttentionGeometry &g, bool wideNumbers) {
   return most <= 16 ? 1 : most <= 32 || wideNumbers ? 2 : 4;
 }
 
-Constants constantsOf(const KernelCall &call, const AttentionGeometry &g) {
+/// Where the rows of a tensor lie that has `width` elements in the place of each row of a head.
+void addRows(Constants &constants, const std::string &name, const AttentionGeometry::Rows &r, int64_t width) {
+  constants.push_back({name + "_STRIDE", wide((r.rowsFirst ? r.heads : 1) * width)});
+  constants.push_back({name + "_BASE(batch, head)", "(((batch) * " + wide(r.rowsFirst ? r.rows * r.heads : r.heads) +
+                                                        " + (head)) * " + wide(r.rowsFirst ? width : r.rows * width) +
+                                                        ")"});
+}
+
+Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const std::vector<StoredRows> &stored) {
   const plan::DType type = call.outputs[0].dtype;
   const bool wideNumbers = type == plan::F64;
   const int64_t widest = std::max(g.q.depth, g.v.depth);
@@ -55,12 +63,17 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g) {
                          {"UNDERFLOW", wideNumbers ? "-746.0" : "-104.0"}}; // e^x is 0 below
   const std::pair<const char *, const AttentionGeometry::Rows *> tensors[] = {
       {"Q", &g.q}, {"K", &g.k}, {"V", &g.v}, {"Y", &g.y}};
-  for (const auto &[name, r] : tensors) {
-    constants.push_back({std::string(name) + "_STRIDE", wide(r->stride())});
-    constants.push_back({std::string(name) + "_BASE(batch, head)",
-                         "(((batch) * " + wide(r->rowsFirst ? r->rows * r->heads : r->heads) + " + (head)) * " +
-                             wide(r->rowsFirst ? r->depth : r->rows * r->depth) + ")"});
+  for (const auto &[name, r] : tensors)
+    addRows(constants, name, *r, r->depth);
+  if (stored.size() == 1) {
+    addRows(constants, "TO_Y", g.y, stored[0].width);
+  } else {
+    addRows(constants, "TO_Q", g.q, stored[0].width);
+    addRows(constants, "TO_K", g.k, stored[1].width);
+    addRows(constants, "TO_V", g.v, stored[2].width);
   }
+  constants.push_back({"S", memoryType(stored[0].type)});
+  constants.push_back({"STORE(x)", storeCode(stored[0].type, "(x)")});
   for (auto &constant : biasConstants(g))
     constants.push_back(constant);
   return constants;
@@ -68,9 +81,14 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g) {
 
 } // namespace
 
-CudaKernel bindTiledAttention(const KernelCall &call) {
+CudaKernel bindTiledAttention(const KernelCall &call, const std::vector<StoredRows> *stored) {
   const AttentionGeometry g = *attentionGeometry(call);
-  const Constants constants = constantsOf(call, g);
+  std::vector<StoredRows> to;
+  for (const TensorView &y : call.outputs)
+    to.push_back({at(y.data), y.dtype, y.shape.back()});
+  if (stored)
+    to = *stored;
+  const Constants constants = constantsOf(call, g, to);
   const int64_t lines = g.batches * g.heads() * g.rows(), tile = 16 * tileFactor(g, call.outputs[0].dtype == plan::F64);
   CudaKernel kernel;
   kernel.description = "generated, tiled";
@@ -90,8 +108,7 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
               none, bias = g.hasBias ? at(call.inputs[first + 3].data) : none; // none: never read or written
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
   if (!gradient) {
-    const Place y = at(call.outputs[0].data);
-    add(kernels::kAttentionForward, false, rowTasks, {q, k, v, bias, none, y, none});
+    add(kernels::kAttentionForward, false, rowTasks, {q, k, v, bias, none, to[0].first, none});
     return kernel;
   }
   const Place dy = at(call.inputs[0].data),
@@ -99,9 +116,9 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
   add(kernels::kAttentionForward, true, rowTasks, {q, k, v, bias, dy, none, statistics});
   add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionKeyGradients, true, keyTasks,
-      {q, k, v, bias, dy, statistics, at(call.outputs[1].data), at(call.outputs[2].data)});
+      {q, k, v, bias, dy, statistics, to[1].first, to[2].first});
   add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionRowGradients, true, rowTasks,
-      {q, k, v, bias, dy, statistics, at(call.outputs[0].data)});
+      {q, k, v, bias, dy, statistics, to[0].first});
   return kernel;
 }
 

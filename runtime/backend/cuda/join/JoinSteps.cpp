@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/join/JoinSteps.h"
 
+#include "runtime/backend/cuda/join/AttentionResults.h"
 #include "runtime/backend/cuda/join/Batches.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
 #include "runtime/backend/cuda/join/SumLoops.h"
@@ -27,9 +28,12 @@ void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::ve
       return take({batch, batch.set.steps.front(), place, FoundKernel::Kind::Batch});
     });
   };
-  if (products)
+  if (products) {
     joinFrom(FoundKernel::Kind::Product,
              [&](size_t s) { return productFrom(program, calls, s, uses, joins, options); });
+    joinFrom(FoundKernel::Kind::Product,
+             [&](size_t s) { return attentionFrom(program, calls, s, uses, joins, options); });
+  }
   joinLoops(BatchOf::LastWrites);
   joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
     std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins);

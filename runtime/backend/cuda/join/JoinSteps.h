@@ -20,11 +20,11 @@ struct FoundKernel {
   } kind = Kind::Product;
 };
 
-/// Joins products with their loops first, so that such a loop is no kernel of its own any more. Then come batches of
-/// what nothing reads, which keeps no other steps apart once it is put off, then loops along rows, sums with the loops
-/// over their results, and batches of the loops that are left.
+/// Joins products and attention with what follows them first, so that such a step is no kernel of its own any more.
+/// Then come batches of what nothing reads, which keeps no other steps apart once it is put off, then loops along rows,
+/// sums with the loops over their results, and batches of the loops that are left.
 /// `take` says whether the device can run a kernel; if not, the steps stay apart. `ranges`: the buffers' bytes.
-/// `products`: whether products are joined.
+/// `products`: whether products and attention are joined.
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
                const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
                const std::function<bool(const FoundKernel &)> &take);

@@ -2,7 +2,7 @@
 // delta.
 extern "C" __global__ void __launch_bounds__(256)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
-      const T *__restrict__ dy, T *__restrict__ y, A *__restrict__ statistics) {
+      const T *__restrict__ dy, S *__restrict__ y, A *__restrict__ statistics) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x, tx = t % 16, ty = t / 16;
   const A lowest = (A)LOWEST;
@@ -78,11 +78,11 @@ extern "C" __global__ void __launch_bounds__(256)
           const i64 row = ty + 16 * i, c = column + tx + 16 * j;
           if (row >= rows || c >= WIDTH)
             continue;
-          const i64 at = Y_BASE(batch, head) + (first + row) * Y_STRIDE + c;
-          if (GRADIENT)
-            delta[i] += (A)dy[at] * (o[i][j] / sum[i]);
-          else
-            y[at] = (T)(o[i][j] / sum[i]);
+#if GRADIENT
+          delta[i] += (A)dy[Y_BASE(batch, head) + (first + row) * Y_STRIDE + c] * (o[i][j] / sum[i]);
+#else
+          y[TO_Y_BASE(batch, head) + (first + row) * TO_Y_STRIDE + c] = STORE((T)(o[i][j] / sum[i]));
+#endif
         }
     }
     if (GRADIENT) {

@@ -49,9 +49,9 @@ extern "C" __global__ void __launch_bounds__(256)
         EACH (j, COLUMNS) {
           const i64 key = ty + 16 * i, c = column + tx + 16 * j;
           if (key < keys && c < DEPTH)
-            dk[K_BASE(batch, keyHead) + (key0 + key) * K_STRIDE + c] = (T)ok[i][j];
+            dk[TO_K_BASE(batch, keyHead) + (key0 + key) * TO_K_STRIDE + c] = (T)ok[i][j];
           if (key < keys && c < WIDTH)
-            dv[V_BASE(batch, keyHead) + (key0 + key) * V_STRIDE + c] = (T)ov[i][j];
+            dv[TO_V_BASE(batch, keyHead) + (key0 + key) * TO_V_STRIDE + c] = (T)ov[i][j];
         }
     }
     __syncthreads();

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256)
         EACH (j, COLUMNS) {
           const i64 row = ty + 16 * i, c = column + tx + 16 * j;
           if (row < rows && c < DEPTH)
-            dq[Q_BASE(batch, head) + (first + row) * Q_STRIDE + c] = (T)o[i][j];
+            dq[TO_Q_BASE(batch, head) + (first + row) * TO_Q_STRIDE + c] = (T)o[i][j];
         }
     }
     __syncthreads();

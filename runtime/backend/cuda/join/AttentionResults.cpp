@@ -1,0 +1,121 @@
+#include "runtime/backend/cuda/join/AttentionResults.h"
+
+#include "runtime/backend/cuda/bind/AttentionKernels.h"
+#include "runtime/backend/cuda/join/Epilogue.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cuda {
+namespace {
+
+class AttentionResults {
+public:
+  AttentionResults(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
+                   const BufferUses &uses, const JoinedProgram &joined)
+      : program_(program), calls_(calls), first_(first), uses_(uses), joined_(joined) {}
+
+  std::optional<JoinedKernel> with(size_t reader) const {
+    for (const std::vector<TensorView> *views : {&call().inputs, &call().outputs, &calls_[reader].outputs})
+      for (const TensorView &view : *views)
+        if (!view.layout.plain())
+          return std::nullopt;
+    const std::optional<std::vector<StoredRows>> stored =
+        call().name() == "attention" ? narrowed(reader) : beside(reader);
+    if (!stored)
+      return std::nullopt;
+    JoinedKernel both;
+    both.set.steps = {first_, reader};
+    both.set.accesses = {joined_.accesses()[first_], joined_.accesses()[reader]};
+    both.set.accesses[0].writes.clear();
+    both.set.accesses[1].reads.clear();
+    if (meet(both.set.accesses[1].writes, both.set.accesses[0].reads))
+      return std::nullopt;
+    both.kernel = bindTiledAttention(call(), &*stored);
+    return both;
+  }
+
+  /// The step that reads all results, if nothing else does.
+  std::optional<size_t> reader() const {
+    std::optional<size_t> found;
+    for (uint32_t out : kernel(first_).outputs())
+      if (uses_.kept(out) || uses_.reads(out) != 1 || uses_.writes(out) != 1)
+        return std::nullopt;
+    for (size_t s = first_ + 1; s < calls_.size() && !found; ++s)
+      if (calls_[s].kernel && reads(s, 0))
+        found = s;
+    return found && !joined_.taken(*found) ? found : std::nullopt;
+  }
+
+private:
+  const plan::Kernel &kernel(size_t s) const { return program_.steps(int(s)).kernel(); }
+  const KernelCall &call() const { return calls_[first_]; }
+
+  /// The operand of a step that is the result number `o`.
+  std::optional<size_t> reads(size_t s, size_t o) const {
+    for (int i = 0; i < kernel(s).inputs_size(); ++i)
+      if (uses_.root(kernel(s).inputs(i)) == uses_.root(kernel(first_).outputs(int(o))))
+        return size_t(i);
+    return std::nullopt;
+  }
+
+  /// The result in the type of a conversion.
+  std::optional<std::vector<StoredRows>> narrowed(size_t s) const {
+    const KernelCall &reader = calls_[s];
+    const TensorView &made = call().outputs[0];
+    if (made.dtype != plan::F32 || !isExpressionKernel(reader.name()) || reader.inputs.size() != 1 ||
+        reader.inputs[0].data != made.data)
+      return std::nullopt;
+    const Result<ExpressionCode> code = lowerExpression(reader);
+    const std::optional<Epilogue> e = code ? epilogueOf(*code, 0) : std::nullopt;
+    const TensorView &to = reader.outputs[0];
+    if (!e || e->bits != 0 || reader.outputs.size() != 1 || to.elements() != made.elements() ||
+        bytesPerElement(to.dtype) != 2 || !isFloat(to.dtype))
+      return std::nullopt;
+    return std::vector<StoredRows>{{at(to.data), to.dtype, made.shape.back()}};
+  }
+
+  /// The results side by side in the rows of a concatenation.
+  std::optional<std::vector<StoredRows>> beside(size_t s) const {
+    const KernelCall &reader = calls_[s];
+    const size_t results = call().outputs.size();
+    if (reader.name() != "concat" || reader.inputs.size() != results)
+      return std::nullopt;
+    const TensorView &to = reader.outputs[0];
+    if (reader.intAttribute("dim") != int64_t(to.shape.size()) - 1)
+      return std::nullopt;
+    std::vector<StoredRows> stored(results);
+    for (size_t o = 0; o < results; ++o) {
+      const std::optional<size_t> i = reads(s, o);
+      if (!i || reader.inputs[*i].data != call().outputs[o].data || reader.inputs[*i].shape != call().outputs[o].shape)
+        return std::nullopt;
+      Place place = at(to.data);
+      for (size_t before = 0; before < *i; ++before)
+        place.value += uint64_t(reader.inputs[before].shape.back()) * bytesPerElement(to.dtype);
+      stored[o] = {place, to.dtype, to.shape.back()};
+    }
+    return stored;
+  }
+
+  const plan::Program &program_;
+  const std::vector<KernelCall> &calls_;
+  const size_t first_;
+  const BufferUses &uses_;
+  const JoinedProgram &joined_;
+};
+
+} // namespace
+
+std::optional<JoinedKernel> attentionFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
+                                          size_t first, const BufferUses &uses, const JoinedProgram &joined,
+                                          const BindOptions &options) {
+  if (!calls[first].kernel || (calls[first].name() != "attention" && calls[first].name() != "attention_grad"))
+    return std::nullopt;
+  // Composed of products it writes as they do.
+  if (bindAttention(calls[first], options).size() != 1)
+    return std::nullopt;
+  const AttentionResults results(program, calls, first, uses, joined);
+  const std::optional<size_t> reader = results.reader();
+  return reader ? results.with(*reader) : std::nullopt;
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,139 @@
+// Attention writes its results where the step behind it would put them, and gives the same bits as both apart.
+#include "test/conformance/backend/PlanBuilder.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+using Catch::Contains;
+
+namespace {
+
+using Places = std::vector<size_t>;
+
+struct Program {
+  PlanBuilder p;
+  std::map<uint32_t, Values> inputs;
+  std::vector<uint32_t> wanted;
+  std::mt19937 random{3};
+
+  uint32_t input(const Shape &shape) {
+    const uint32_t b = p.buffer(plan::F32, shape);
+    Values &values = inputs[b];
+    for (int64_t i = elementCount(shape); i > 0; --i)
+      values.push_back(double(float(double(random() % 2000) / 999.0 - 1)));
+    return b;
+  }
+  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
+    const uint32_t b = p.buffer(type, shape);
+    plan::Binding &binding = *p.plan().add_bindings();
+    binding.set_role(plan::OUTPUT);
+    binding.set_buffer(b);
+    wanted.push_back(b);
+    return b;
+  }
+  void move(uint32_t b, uint32_t at) {
+    p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset());
+  }
+
+  /// The step with which each step runs. As a whole the program gives what its steps give one by one.
+  Places places() const {
+    std::vector<std::string> steps;
+    const std::vector<Values> whole = p.run("cuda", inputs, wanted, {}, &steps),
+                              apart = p.run("cuda", inputs, wanted, {}, nullptr, true);
+    CHECK(whole == apart);
+    Places found;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const std::string with = "(in whole programs: with step ";
+      const size_t at = steps[s].find(with);
+      found.push_back(at == std::string::npos ? s : std::stoul(steps[s].substr(at + with.size())));
+    }
+    return found;
+  }
+};
+
+/// Two batches, 3 heads, 20 rows, 4 elements of q and k and 6 of v to a head.
+struct Attention : Program {
+  const bool rowsFirst;
+  uint32_t q, k, v;
+  explicit Attention(bool rowsFirst) : rowsFirst(rowsFirst) {
+    q = input(shape(4));
+    k = input(shape(4));
+    v = input(shape(6));
+  }
+  Shape shape(int64_t width) const { return rowsFirst ? Shape{2, 20, 3, width} : Shape{2, 3, 20, width}; }
+  Attributes attributes() const {
+    return {{"scale", 0.5},
+            {"causal", int64_t(1)},
+            {"outside", -1e9},
+            {"start", int64_t(0)},
+            {"rows_first", int64_t(rowsFirst)}};
+  }
+  void forward(uint32_t y) { p.kernel("attention", {q, k, v}, {y}, attributes()); }
+  /// dq, dk, dv
+  std::vector<uint32_t> backward() {
+    const std::vector<uint32_t> results = {p.buffer(plan::F32, shape(4)), p.buffer(plan::F32, shape(4)),
+                                           p.buffer(plan::F32, shape(6))};
+    p.kernel("attention_grad", {input(shape(6)), q, k, v}, results, attributes());
+    return results;
+  }
+};
+
+} // namespace
+
+TEST_CASE("attention stores the 16 bits that its only reader wants") {
+  for (const bool rowsFirst : {false, true})
+    for (const plan::DType type : {plan::BF16, plan::F16}) {
+      Attention a(rowsFirst);
+      const uint32_t t = a.p.buffer(plan::F32, a.shape(6));
+      a.forward(t);
+      a.p.kernel("cast", {a.p.alias(t, {120, 6})}, {a.output({120, 6}, type)});
+      CHECK(a.places() == Places{1, 1});
+    }
+}
+
+TEST_CASE("attention that somebody else reads, too, or in another way, stays apart") {
+  Attention a(true);
+  const uint32_t t = a.p.buffer(plan::F32, a.shape(6));
+  a.forward(t);
+  a.p.kernel("cast", {t}, {a.output(a.shape(6), plan::BF16)});
+  a.p.kernel("neg", {t}, {a.output(a.shape(6))});
+  CHECK(a.places() == Places{0, 1, 2});
+  Attention b(true);
+  const uint32_t u = b.p.buffer(plan::F32, b.shape(6));
+  b.forward(u);
+  b.p.kernel("neg", {u}, {b.output(b.shape(6))});
+  CHECK(b.places() == Places{0, 1});
+  // What would be written first is still read.
+  Attention c(true);
+  const uint32_t w = c.p.buffer(plan::F32, c.shape(6));
+  c.forward(w);
+  const uint32_t y = c.output(c.shape(6), plan::BF16);
+  c.p.kernel("cast", {w}, {y});
+  c.move(y, c.k);
+  CHECK(c.places() == Places{0, 1});
+}
+
+TEST_CASE("the gradients of queries, keys and values are written side by side") {
+  for (const bool rowsFirst : {false, true})
+    for (const std::vector<size_t> &order : {std::vector<size_t>{0, 1, 2}, {2, 0, 1}}) {
+      Attention a(rowsFirst);
+      const std::vector<uint32_t> d = a.backward();
+      a.p.kernel("concat", {d[order[0]], d[order[1]], d[order[2]]}, {a.output(a.shape(14))}, {{"dim", int64_t(3)}});
+      CHECK(a.places() == Places{1, 1});
+    }
+}
+
+TEST_CASE("gradients that are not all beside each other stay apart") {
+  Attention a(true);
+  std::vector<uint32_t> d = a.backward();
+  a.p.kernel("concat", {d[0], d[1]}, {a.output(a.shape(8))}, {{"dim", int64_t(3)}});
+  a.p.kernel("neg", {d[2]}, {a.output(a.shape(6))});
+  CHECK(a.places() == Places{0, 1, 2});
+  Attention b(true);
+  d = b.backward();
+  b.p.kernel("concat", {d[0], d[1], d[2], b.input(b.shape(2))}, {b.output(b.shape(16))}, {{"dim", int64_t(3)}});
+  CHECK(b.places() == Places{0, 1});
+}
