@@ -109,6 +109,7 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
   sayHowBatchIsCut(run, *model->module, assign.mesh, result);
+  assign.costs = strategies::costsOf(assign);
   assign.explain = true;
   llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, *model->module, assign, fitMemory);
   if (!fitted)
@@ -156,6 +157,7 @@ llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Pr
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
   sayHowBatchIsCut(run, *model->module, assign.mesh, result);
+  assign.costs = strategies::costsOf(assign);
   llvm::Expected<FittedProgram> chosen = fitWithRecompute(run, *model->module, assign, chooseOnly);
   if (!chosen)
     return chosen.takeError();

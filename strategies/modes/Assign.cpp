@@ -7,6 +7,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cassert>
+
 using namespace mlir;
 
 namespace tessera::strategies {
@@ -14,6 +16,13 @@ namespace tessera::strategies {
 const std::vector<std::string> &modeNames() {
   static const std::vector<std::string> names = {"data", "semi-auto", "auto"};
   return names;
+}
+
+std::shared_ptr<const CostModel> costsOf(const AssignOptions &options) {
+  if (!options.costs)
+    return std::make_shared<CostModel>(options.mesh, options.topology, options.profile, options.reproducible);
+  assert(options.costs->mesh() == options.mesh && "the prices are those of another mesh");
+  return options.costs;
 }
 
 int64_t memoryOf(const AssignOptions &options) {
@@ -56,7 +65,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   if (llvm::Error e = checkNames(module, options.user))
     return e;
 
-  CostModel model(options.mesh, options.topology, options.profile, options.reproducible);
+  const std::shared_ptr<const CostModel> costs = costsOf(options);
+  const CostModel &model = *costs;
   dist::setMesh(module, options.mesh);
   report = AssignReport();
   report.mode = options.user.saved.empty() ? options.mode : "saved";

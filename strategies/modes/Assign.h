@@ -33,6 +33,9 @@ struct AssignOptions {
   ProfileTable profile;
   /// The module is reproducible (dialects/dist/leaves/Leaves.h).
   bool reproducible = false;
+  /// The prices of `mesh`, `topology` and `profile`; null: they are made where they are needed. Searches that share it
+  /// plan equal reshards once. One thread may use it at a time.
+  std::shared_ptr<const CostModel> costs;
   /// The user's strategies, or a saved assignment. Operators take a saved assignment as it is, whatever `mode` says.
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.
@@ -67,6 +70,8 @@ struct AssignOptions {
 /// The effort of a search that begins after `stop` became true, at most: someone waits for it. Set by hand.
 constexpr double kHurriedWork = 0.2;
 
+/// `options.costs`, or new ones.
+std::shared_ptr<const CostModel> costsOf(const AssignOptions &options);
 /// Bytes per rank: `memoryLimit`, or what the topology says.
 int64_t memoryOf(const AssignOptions &options);
 /// `join` with the memory of a rank.
