@@ -23,27 +23,19 @@
 namespace tessera::strategies {
 
 struct BuiltGraph {
-  WideGraph wide;      // node c is group c
-  StrategyGraph graph; // of the options that narrow kept; empty before
+  WideGraph wide;   // node c is group c
+  DenseGraph dense; // of the options that narrow kept; empty before
   FollowGroups groups;
-  /// By group; after narrow the kept ones, one for every set of copies that it may offer.
+  /// By group; after narrow those of `dense`.
   std::vector<std::shared_ptr<const GroupOptions>> options;
-  /// What an edge has of values that grow with the batch: matrices that are part of its own.
-  struct Growing {
-    std::shared_ptr<const std::vector<Cost>> costs;
-    bool turned; // |to| x |from|
-  };
-  std::vector<std::vector<Growing>> growing;    // by edge
-  std::vector<std::vector<Cost>> growingOffers; // by node and option: what grows of the copies that are offered
 };
 
 /// `fixed` may be null. The wide graph has every option.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit);
 
-/// Leaves out all options but the kept ones. Makes `graph` of them and of what they may offer, and `growing` and
-/// `growingOffers` of that.
-void narrow(BuiltGraph &built, const Kept &kept, const Offers &offers);
+/// Leaves out all options but those of `dense`, which is made of the wide graph.
+void narrow(BuiltGraph &built, DenseGraph dense);
 
 /// The way back: strategies and shardings of a choice, and of the sources, which are in no group.
 void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice);

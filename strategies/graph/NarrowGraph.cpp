@@ -5,35 +5,7 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
-void narrow(BuiltGraph &built, const Kept &kept, const Offers &offers) {
-  const WideGraph &wide = built.wide;
-  DenseGraph dense = denseGraph(wide, kept, offers);
-  // What grows of an edge, as matrices over the kept options.
-  std::map<std::pair<int32_t, int32_t>, std::vector<BuiltGraph::Growing>> growing;
-  for (size_t e = 0; e < wide.edges.size(); ++e) {
-    const WideEdge &edge = wide.edges[e];
-    if (!edge.grows)
-      continue;
-    auto costs = std::make_shared<std::vector<Cost>>();
-    for (size_t i = 0; i < dense.option[size_t(edge.from)].size(); ++i) {
-      const std::vector<Cost> row = dense.costs(wide, e, i);
-      for (int32_t j : dense.option[size_t(edge.to)])
-        costs->push_back(row[size_t((*edge.toState)[size_t(j)])]);
-    }
-    growing[{std::min(edge.from, edge.to), std::max(edge.from, edge.to)}].push_back(
-        {std::move(costs), edge.from > edge.to});
-  }
-  built.growing.clear();
-  for (const StrategyEdge &edge : dense.graph.edges)
-    built.growing.push_back(growing[{edge.from, edge.to}]);
-  built.growingOffers.clear();
-  for (size_t n = 0; n < wide.nodes.size(); ++n) {
-    std::vector<Cost> &sums = built.growingOffers.emplace_back(dense.option[n].size(), 0);
-    for (size_t i = 0; i < dense.offered[n].size(); ++i)
-      for (auto [share, copy] : dense.offered[n][i])
-        if (const WideEdge &edge = wide.edges[size_t(wide.shares[size_t(share)].edges.front())]; edge.grows)
-          sums[i] += wide.price(size_t(share), dense.option[n][i], copy);
-  }
+void narrow(BuiltGraph &built, DenseGraph dense) {
   for (size_t c = 0; c < built.options.size(); ++c) {
     const std::vector<int32_t> &own = dense.option[c];
     auto options = std::make_shared<GroupOptions>();
@@ -43,7 +15,7 @@ void narrow(BuiltGraph &built, const Kept &kept, const Offers &offers) {
       options->push_back((*built.options[c])[size_t(k)]);
     built.options[c] = std::move(options);
   }
-  built.graph = std::move(dense.graph);
+  built.dense = std::move(dense);
 }
 
 /// Sources make what their users want, if these agree. Users come later, so from the back.

@@ -110,9 +110,9 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.work = found.solution.work;
   report.stopped = !stoppedBefore && options.stop && *options.stop && !found.solution.optimal;
   const Solution &solution = found.solution;
-  narrow(built, found.kept, found.offers);
+  narrow(built, std::move(found.dense));
   std::string dumpError;
-  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
+  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.dense.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);
   std::string name = const_cast<func::FuncOp &>(function.program.func).getName().str();
   if (solution.choice.empty() || solution.cost >= kForbidden) {
@@ -122,14 +122,14 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
         name.c_str(),
         solution.infeasible ? "no assignment of strategies fits"
                             : "the search found no assignment of strategies that fits",
-        bytesText(limit).c_str(), options.mesh.str().c_str(), leastMemory(built.graph).c_str());
+        bytesText(limit).c_str(), options.mesh.str().c_str(), leastMemory(built.dense.graph).c_str());
   }
   report.searcher = solution.searcher;
   report.cost = solution.cost;
   report.lowerBound = solution.lowerBound;
   report.optimal = solution.optimal;
-  report.nodes = int64_t(built.graph.nodes.size());
-  report.edges = int64_t(built.graph.edges.size());
+  report.nodes = int64_t(built.dense.graph.nodes.size());
+  report.edges = int64_t(built.dense.graph.edges.size());
   for (const WideNode &node : built.wide.nodes)
     report.options += int64_t(node.costs->size());
   applyChoice(function, options.mesh, built, solution.choice);

@@ -56,8 +56,7 @@ public:
     offers_ = everyOffer(wide_, kept_);
     log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_, offers_));
     if (nothingIn(kept_)) {
-      result_.kept = kept_;
-      result_.offers = offers_;
+      result_.dense = denseGraph(wide_, kept_, offers_);
       result_.solution.infeasible = true;
       return finish();
     }
@@ -265,8 +264,7 @@ private:
       own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
     own.before = 1e-9 * work_;
-    const DenseGraph made = denseGraph(wide_, kept, offers);
-    const StrategyGraph &dense = made.graph;
+    DenseGraph made = denseGraph(wide_, kept, offers);
     const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
     std::vector<double> prices;
     own.prices = &prices;
@@ -275,7 +273,7 @@ private:
       prices = prices_;
     }
     own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
-    Solution found = search(dense, own);
+    Solution found = search(made.graph, own);
     if (!prices.empty())
       prices_ = std::move(prices);
     work_ += kStepsPerWork * found.work;
@@ -285,17 +283,15 @@ private:
       found.infeasible = false;
     }
     if (!found.choice.empty() && (best_.choice.empty() || found.cost <= best_.cost)) {
-      result_.kept = kept;
-      result_.offers = offers;
       chosen_.resize(kept.size());
       for (size_t n = 0; n < kept.size(); ++n)
         chosen_[n] = made.option[n][size_t(found.choice[n])];
+      result_.dense = std::move(made);
       best_ = found;
     } else if (!best_.choice.empty()) {
       best_.lowerBound = std::min(found.infeasible ? best_.cost : found.lowerBound, best_.cost);
     } else {
-      result_.kept = kept;
-      result_.offers = offers;
+      result_.dense = std::move(made);
       best_ = found;
       best_.infeasible = false; // it is proven for the searched options only
       infeasible_ = found.infeasible;
@@ -327,9 +323,10 @@ private:
   }
   WideSolution tooDear() {
     result_ = {};
-    for (const auto &list : kept_) // all of them may be too many for a narrow graph
-      result_.kept.push_back({list.front()});
-    result_.offers.list.resize(wide_.shares.size());
+    Kept one; // all of them may be too many
+    for (const auto &list : kept_)
+      one.push_back({list.front()});
+    result_.dense = denseGraph(wide_, one, {std::vector<std::vector<Offer>>(wide_.shares.size())});
     result_.solution.infeasible = true;
     log("nothing is cheaper than %ld", long(options_.tooDear));
     return finish();

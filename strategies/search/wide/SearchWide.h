@@ -27,9 +27,8 @@
 namespace tessera::strategies {
 
 struct WideSolution {
-  Kept kept; // what the last search saw
-  Offers offers;
-  Solution solution;                     // choice: of denseGraph(wide, kept, offers); the bound is over every option
+  DenseGraph dense;                      // of the search that found the answer; without one, of the last search
+  Solution solution;                     // choice: of `dense`; the bound is over every option
   int64_t undominated = 0, searched = 0; // numbers of options
 };
 

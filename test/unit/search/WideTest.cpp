@@ -337,8 +337,7 @@ TEST_CASE("the wide search equals enumeration under every limit of entries") {
       REQUIRE((cut || least >= kForbidden));
       continue;
     }
-    StrategyGraph dense = denseGraph(wide, found.kept, found.offers).graph;
-    Evaluation judged = evaluate(dense, s.choice);
+    Evaluation judged = evaluate(found.dense.graph, s.choice);
     REQUIRE(judged.feasible);
     REQUIRE(judged.cost == s.cost);
     REQUIRE(s.cost >= least);
@@ -373,7 +372,7 @@ TEST_CASE("an answer that is too dear is not looked for") {
     const WideSolution none = searchWide(wide, options, {0, 1e9, 2});
     if (none.solution.choice.empty()) {
       REQUIRE(none.solution.infeasible);
-      REQUIRE_FALSE(denseGraph(wide, none.kept, none.offers).graph.nodes.empty());
+      REQUIRE_FALSE(none.dense.graph.nodes.empty());
       ++ended;
     }
   }

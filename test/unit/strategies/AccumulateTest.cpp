@@ -140,7 +140,7 @@ TEST_CASE("what runs for every micro-batch costs as often, and a parameter is mo
     REQUIRE(built.wide.nodes.size() == built.groups.list.size());
     SearchOptions options;
     WideSolution found = searchWide(built.wide, options);
-    narrow(built, found.kept, found.offers);
+    narrow(built, std::move(found.dense));
     applyChoice(plan, model.mesh(), built, found.solution.choice);
     plan.finishResults();
     dist::setMesh(*m.module, model.mesh());

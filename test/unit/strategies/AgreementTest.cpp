@@ -149,18 +149,19 @@ void compareOptions(ModuleOp module, const CostModel &model, Comparison &compari
   auto func = *module.getOps<func::FuncOp>().begin();
   FunctionAssignment plan(llvm::cantFail(Program::analyse(func)));
   BuiltGraph built = graphOf(plan, model);
-  narrow(built, everyOption(built.wide), everyOffer(built.wide, everyOption(built.wide)));
+  const Kept every = everyOption(built.wide);
+  narrow(built, denseGraph(built.wide, every, everyOffer(built.wide, every)));
   using Taken = std::vector<std::pair<const GroupHead *, const GroupTail *>>;
   std::map<std::pair<Taken, Choice>, std::pair<Cost, Choice>> seen; // compared in any order
-  Choice first(built.graph.nodes.size(), 0);
+  Choice first(built.dense.graph.nodes.size(), 0);
   if (built.groups.list.empty()) // a source alone
     seen[{}] = {0, first};
   for (int32_t n = 0; n < int32_t(built.groups.list.size()); ++n)
-    for (int32_t k = 0; k < int32_t(built.graph.nodes[size_t(n)].costs.size()); ++k) {
+    for (int32_t k = 0; k < int32_t(built.dense.graph.nodes[size_t(n)].costs.size()); ++k) {
       Choice choice = first;
       choice[size_t(n)] = k;
-      choice = answered(built.graph, std::move(choice), n);
-      const Cost cost = evaluate(built.graph, choice).cost;
+      choice = answered(built.dense.graph, std::move(choice), n);
+      const Cost cost = evaluate(built.dense.graph, choice).cost;
       if (cost >= kForbidden)
         continue;
       Taken taken;
@@ -313,7 +314,7 @@ TEST_CASE("networks: the search, the report and what is emitted agree but for kn
       WideSolution found = searchWide(built.wide, options);
       const Solution &solution = found.solution;
       REQUIRE(!solution.choice.empty());
-      narrow(built, found.kept, found.offers);
+      narrow(built, std::move(found.dense));
       Comparison comparison;
       Totals report = reported(plan, built, solution.choice, model);
       comparison.add(searched(built, solution.choice), report, emitted(*module, model));

@@ -97,7 +97,7 @@ void compare(const std::string &text, const std::string &mesh, const char *topol
   options.gap = 0;
   WideSolution found = searchWide(built.wide, options);
   REQUIRE(found.solution.optimal);
-  narrow(built, found.kept, found.offers);
+  narrow(built, std::move(found.dense));
   applyChoice(plan, model.mesh(), built, found.solution.choice);
   plan.finishResults();
   CHECK(total(plan, model) == found.solution.cost);

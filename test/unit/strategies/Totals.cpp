@@ -19,7 +19,7 @@ Totals searched(const BuiltGraph &built, const Choice &choice) {
   Totals totals;
   for (size_t c = 0; c < built.groups.list.size(); ++c)
     totals.kernels += double((*built.options[c])[size_t(choice[c])].compute());
-  Evaluation all = evaluate(built.graph, choice);
+  Evaluation all = evaluate(built.dense.graph, choice);
   totals.communication = double(all.cost) - totals.kernels;
   totals.memory = double(all.memoryPeak);
   return totals;
