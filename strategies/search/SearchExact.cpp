@@ -37,6 +37,7 @@ constexpr double kMostShare = 3e9;   // steps; same
 // Bounds:
 constexpr int kLeastPasses = 40;              // in a phase, whatever they cost; bound -0.9/-0.3 %
 constexpr int kPassesUnpriced = 10;           // at the start of a phase: messages settle before prices move; -0.9/0 %
+constexpr int kPassesAtGivenPrices = 35;      // the same in a search that begins with prices; not measured
 constexpr int kMostStalledPasses = 400;       // after as many without a better bound a phase raises no more; same
 constexpr double kLeastFirstStep = 0.05;      // of Dual::stepFactor at the beginning of a phase; 0/-0.9 %
 constexpr double kRising = 0.003;             // relative rise in a phase: above it prices still change much; 0/+23.0 %
@@ -159,18 +160,21 @@ private:
   double lastRise_ = 0;                  // of the bound in the last phase
   uint64_t streams_ = 0;                 // random streams handed out
   bool triedFold_ = false;
+  bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
 
 void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
   const double end = best_.work + share, before = dual.best();
   int passes = 0;
+  const int unpriced = pricesGiven_ && !raised_ ? kPassesAtGivenPrices : kPassesUnpriced;
+  raised_ = true;
   // Steps that shortened in the last phase may have done so too early.
   dual.stepFactor() = std::max(dual.stepFactor(), kLeastFirstStep);
   while (!best_.done() && (passes < kLeastPasses || best_.work < end) && dual.stalledPasses() < kMostStalledPasses) {
     dual.pass();
     ++passes;
     best_.work += dual.passWork();
-    if (!flat.room.empty() && passes > kPassesUnpriced)
+    if (!flat.room.empty() && passes > unpriced)
       dual.stepPrices(target());
   }
   dual.restoreBest();
@@ -313,7 +317,8 @@ void ExactSearch::startFolded(const Problem &problem) {
     return; // the network hardly repeats itself
   SearchOptions own = options_;
   own.start = nullptr;
-  own.prices = nullptr;
+  std::vector<double> prices = prices_; // at the same points in time
+  own.prices = pricesGiven_ ? &prices : nullptr;
   own.watch = nullptr; // its costs are those of another problem
   own.work = options_.work > 0 ? std::min(kFoldWork, kFoldShare * (options_.work - 1e-9 * best_.work)) : kFoldWork;
   own.seconds = best_.clock.left();
@@ -474,8 +479,10 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
 Solution ExactSearch::run() {
   Scope scope(best_.graph);
   prices_.assign(scope.problem.room.size(), 0);
-  if (options_.prices && options_.prices->size() == prices_.size())
+  if (options_.prices && options_.prices->size() == prices_.size()) {
     prices_ = *options_.prices;
+    pricesGiven_ = std::any_of(prices_.begin(), prices_.end(), [](double price) { return price > 0; });
+  }
   if (options_.start) {
     best_.offer(*options_.start);
     triedFold_ = best_.found();

@@ -16,17 +16,19 @@ namespace {
 // These numbers and WideLimits were set by hand. Half and twice of them are not measured: search_tuning.py varies
 // numbers in tessera-solve, which has no wide graphs.
 // Raising the bound:
-constexpr int kLeastPasses = 10;           // of one raise; its rise is looked at once in as many passes
-constexpr int kStalled = 40;               // a raise ends after as many passes without a better bound
-constexpr double kLittle = 1e-6;           // relative rise in kLeastPasses; below it a raise without memory ends
-constexpr double kFirstBoundShare = 0.2;   // of the whole work, at most
-constexpr double kSecondBoundShare = 0.1;  // of the whole work, at most; from the prices of the first search
-constexpr int kPassesUnpriced = 10;        // at the start of a raise: messages settle before prices move
-constexpr double kTargetWithoutAnswer = 2; // times the bound: where prices aim while no answer is known
+constexpr int kLeastPasses = 10;               // of one raise; its rise is looked at once in as many passes
+constexpr int kStalled = 40;                   // a raise ends after as many passes without a better bound
+constexpr double kLittle = 1e-6;               // relative rise in kLeastPasses; below it a raise without memory ends
+constexpr double kFirstBoundShare = 0.2;       // of the whole work, at most
+constexpr double kFirstPricedBoundShare = 0.4; // the same of the first round where memory binds: prices need passes
+constexpr double kSecondBoundShare = 0.1;      // of the whole work, at most; from the prices of the first search
+constexpr int kPassesUnpriced = 10;            // at the start of a raise: messages settle before prices move
+constexpr double kTargetWithoutAnswer = 2;     // times the bound: where prices aim while no answer is known
 // Searching:
-constexpr double kFirstSearchShare = 0.2; // of the whole work: the search among the options of least reduced cost
-constexpr double kLastSearchShare = 0.2;  // of the whole work: the search after the work is spent
-constexpr double kLeastSearch = 0.05;     // work of one search, in 1e9 steps, even if less is left
+constexpr double kFirstSearchShare = 0.2;       // of the whole work: the search among the options of least reduced cost
+constexpr double kFirstPricedSearchShare = 0.5; // the same of the first round where memory binds
+constexpr double kLastSearchShare = 0.2;        // of the whole work: the search after the work is spent
+constexpr double kLeastSearch = 0.05;           // work of one search, in 1e9 steps, even if less is left
 constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
 constexpr double kCutOffPrecision = 0.05; // relative, of the reduced cost at which options are cut off
 
@@ -63,17 +65,19 @@ public:
     bool nothing = false;
     for (double before; (before = entries(kept_, offers_)) > limits_.atOnce;) {
       WideDual dual(wide_, kept_);
-      raise(dual, kFirstBoundShare);
+      dual.setPrices(prices_); // of the round before
+      const bool first = best_.choice.empty();
+      raise(dual, kFirstBoundShare, first ? kFirstPricedBoundShare : kFirstBoundShare);
       if (provenBound() >= options_.tooDear)
         return tooDear();
-      const Kept first = least(dual, limits_.perNode);
+      const Kept likely = least(dual, limits_.perNode);
       Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
       some.mostSets = kFirstSets;
-      solve(first, some, kFirstSearchShare);
+      solve(likely, some, first && isPriced(prices_) ? kFirstPricedSearchShare : kFirstSearchShare);
       if (!proven() && dual.hasMemory()) {
         // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
-        raise(dual, kSecondBoundShare);
+        raise(dual, kSecondBoundShare, kSecondBoundShare);
         if (provenBound() >= options_.tooDear)
           return tooDear();
       }
@@ -159,12 +163,17 @@ private:
       sum += sizes[size_t(edge.from)] * sizes[size_t(edge.to)];
     return sum;
   }
-  /// Makes passes until the bound stands still, or `share` of the work is done.
-  void raise(WideDual &dual, double share) {
-    const double end = work_ + share * kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
+  /// Memory binds.
+  static bool isPriced(const std::vector<double> &prices) {
+    return std::any_of(prices.begin(), prices.end(), [](double price) { return price > 0; });
+  }
+  /// Makes passes until the bound stands still, or `share` of the work is done, or `pricedShare` where memory binds.
+  void raise(WideDual &dual, double share, double pricedShare) {
+    const double whole = kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds), begun = work_;
+    auto mayGoOn = [&] { return work_ < begun + whole * (isPriced(dual.bestPrices()) ? pricedShare : share); };
     double before = dual.best();
     int passes = 0;
-    while (passes < kLeastPasses || (work_ < end && !stopped() && dual.stalledPasses() < kStalled)) {
+    while (passes < kLeastPasses || (mayGoOn() && !stopped() && dual.stalledPasses() < kStalled)) {
       dual.pass();
       work_ += dual.passWork();
       if (dual.hasMemory() && passes > kPassesUnpriced)
@@ -266,12 +275,10 @@ private:
     own.before = 1e-9 * work_;
     DenseGraph made = denseGraph(wide_, kept, offers);
     const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
-    std::vector<double> prices;
+    std::vector<double> prices = prices_;
     own.prices = &prices;
-    if (!start.empty()) {
+    if (!start.empty())
       own.start = &start;
-      prices = prices_;
-    }
     own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
     Solution found = search(made.graph, own);
     if (!prices.empty())

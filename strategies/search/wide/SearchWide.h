@@ -7,7 +7,8 @@
 //   2. A dual bound over all options that are left gives each of them a reduced cost. A choice with the option costs
 //      at least so much more than the bound (WideDual.h).
 //   3. A search among the options of least reduced cost, and those of data parallelism, gives an answer. Where memory
-//      is priced, the bound is raised once more, from the prices with which this search ended.
+//      is priced, it begins with the bound's prices, and the bound is raised once more, from the prices with which the
+//      search ended.
 //   4. An option whose reduced cost reaches the distance from bound to answer is in no better answer. All others are
 //      searched, beginning at the answer. If they are too many, those of least reduced cost are searched. The bound
 //      is then that of the options which are left out.
