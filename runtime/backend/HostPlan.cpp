@@ -126,11 +126,12 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
                           std::ranges::all_of(kernels[s], [](const auto &kernel) { return kernel->threads() == 1; });
     }
     sideBySide_.push_back(countSideBySide(singles));
-    for (size_t s = 0; s < kernels.size(); ++s)
-      if (sideBySide_.back()[s] > 1) // each of the threads has a scratch of its own
-        for (size_t k = s; k < s + sideBySide_.back()[s]; ++k)
-          for (const auto &kernel : kernels[k])
-            scratch = std::max(scratch, scratchOfThread(kernel->scratchBytes()) * size_t(threads_));
+    for (size_t s = 0; s < kernels.size(); ++s) {
+      const size_t count = sideBySide_.back()[s], parts = std::min(count, size_t(threads_));
+      for (size_t k = s; count > 1 && k < s + count; ++k) // each of the threads has a scratch of its own
+        for (const auto &kernel : kernels[k])
+          scratch = std::max(scratch, scratchOfThread(kernel->scratchBytes()) * parts);
+    }
   }
   Result<HostMemory> memory = HostMemory::allocate(scratch);
   if (!memory)
@@ -170,7 +171,7 @@ Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
 Status HostPlan::runSideBySide(uint32_t program, uint32_t first, uint32_t index) {
   const int64_t count = sideBySide_[program][first], parts = std::min<int64_t>(threads_, count);
   std::vector<Status> statuses(static_cast<size_t>(count));
-  const size_t share = scratch_.size() / size_t(threads_) / 64 * 64;
+  const size_t share = scratch_.size() / size_t(parts) / 64 * 64;
   parallelFor(threads_, parts, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
       for (int64_t k = count * part / parts; k < count * (part + 1) / parts; ++k) {
