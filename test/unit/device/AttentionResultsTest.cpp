@@ -1,6 +1,6 @@
 // Attention writes its results where the step behind it would put them, and gives the same bits as both apart.
-#include "test/conformance/backend/PlanBuilder.h"
 
+#include "test/unit/device/JoinedProgram.h"
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -13,45 +13,8 @@ namespace {
 
 using Places = std::vector<size_t>;
 
-struct Program {
-  PlanBuilder p;
-  std::map<uint32_t, Values> inputs;
-  std::vector<uint32_t> wanted;
-  std::mt19937 random{3};
-
-  uint32_t input(const Shape &shape) {
-    const uint32_t b = p.buffer(plan::F32, shape);
-    Values &values = inputs[b];
-    for (int64_t i = elementCount(shape); i > 0; --i)
-      values.push_back(double(float(double(random() % 2000) / 999.0 - 1)));
-    return b;
-  }
-  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
-    const uint32_t b = p.buffer(type, shape);
-    plan::Binding &binding = *p.plan().add_bindings();
-    binding.set_role(plan::OUTPUT);
-    binding.set_buffer(b);
-    wanted.push_back(b);
-    return b;
-  }
-  void move(uint32_t b, uint32_t at) {
-    p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset());
-  }
-
-  /// The step with which each step runs. As a whole the program gives what its steps give one by one.
-  Places places() const {
-    std::vector<std::string> steps;
-    const std::vector<Values> whole = p.run("cuda", inputs, wanted, {}, &steps),
-                              apart = p.run("cuda", inputs, wanted, {}, nullptr, true);
-    CHECK(whole == apart);
-    Places found;
-    for (size_t s = 0; s < steps.size(); ++s) {
-      const std::string with = "(in whole programs: with step ";
-      const size_t at = steps[s].find(with);
-      found.push_back(at == std::string::npos ? s : std::stoul(steps[s].substr(at + with.size())));
-    }
-    return found;
-  }
+struct Program : JoinedProgram {
+  Program() : JoinedProgram(3, {}) {}
 };
 
 /// Two batches, 3 heads, 20 rows, 4 elements of q and k and 6 of v to a head.

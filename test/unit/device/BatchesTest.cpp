@@ -2,6 +2,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "test/conformance/backend/Loops.h"
+#include "test/unit/device/JoinedProgram.h"
 
 #include <catch2/catch.hpp>
 #include <random>
@@ -13,28 +14,10 @@ using Catch::Contains;
 
 namespace {
 
-/// A program of loops, with numbers that no rounding leaves alone.
-struct Program {
-  PlanBuilder p;
-  std::map<uint32_t, Values> inputs;
-  std::vector<uint32_t> wanted;
-  std::mt19937 random{7};
+/// A program of loops.
+struct Program : JoinedProgram {
+  Program() : JoinedProgram(7, {"in whole programs: generated loops of"}) {}
 
-  uint32_t input(const Shape &shape, plan::DType type = plan::F32) {
-    const uint32_t b = p.buffer(type, shape);
-    Values &values = inputs[b];
-    for (int64_t i = elementCount(shape); i > 0; --i)
-      values.push_back(double(float(double(random() % 1000) / 999 - 0.5)));
-    return b;
-  }
-  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
-    const uint32_t b = p.buffer(type, shape);
-    plan::Binding &binding = *p.plan().add_bindings();
-    binding.set_role(plan::OUTPUT);
-    binding.set_buffer(b);
-    wanted.push_back(b);
-    return b;
-  }
   /// w -= 0.1 g, in place.
   uint32_t update(const Shape &shape, uint32_t w, uint32_t g, double rate = 0.1) {
     Loop(p, shape).in(w).in(g).constant(rate).op("mul", {1, 2}).op("sub", {0, 3}).out(w, 4);
@@ -44,23 +27,6 @@ struct Program {
     const uint32_t w = input(shape), g = input(shape);
     wanted.push_back(w);
     return update(shape, w, g);
-  }
-
-  /// The step with which each step runs, itself if alone.
-  std::vector<size_t> places(const LoadOptions &options = {}) const {
-    std::vector<std::string> steps;
-    const std::vector<Values> whole = p.run("cuda", inputs, wanted, options, &steps),
-                              apart = p.run("cuda", inputs, wanted, options, nullptr, true);
-    CHECK(whole == apart);
-    std::vector<size_t> found;
-    for (size_t s = 0; s < steps.size(); ++s) {
-      const std::string with = "(in whole programs: with step ";
-      const size_t at = steps[s].find(with);
-      found.push_back(at == std::string::npos ? s : std::stoul(steps[s].substr(at + with.size())));
-      if (found.back() != s)
-        CHECK_THAT(steps[found.back()], Contains("in whole programs: generated loops of"));
-    }
-    return found;
   }
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "test/conformance/backend/Loops.h"
+#include "test/unit/device/JoinedProgram.h"
 
 #include <catch2/catch.hpp>
 #include <random>
@@ -13,51 +14,8 @@ using Catch::Contains;
 
 namespace {
 
-struct Program {
-  PlanBuilder p;
-  std::map<uint32_t, Values> inputs;
-  std::vector<uint32_t> wanted;
-  std::mt19937 random{5};
-  double tolerance = 0;
-
-  /// Numbers around `mean`, most of them within `deviation`, that no rounding leaves alone.
-  uint32_t input(const Shape &shape, plan::DType type = plan::F32, double mean = 0, double deviation = 1) {
-    const uint32_t b = p.buffer(type, shape);
-    Values &values = inputs[b];
-    for (int64_t i = elementCount(shape); i > 0; --i)
-      values.push_back(double(float(mean + deviation * (double(random() % 2000) / 999.0 - 1))));
-    return b;
-  }
-  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
-    const uint32_t b = p.buffer(type, shape);
-    plan::Binding &binding = *p.plan().add_bindings();
-    binding.set_role(plan::OUTPUT);
-    binding.set_buffer(b);
-    wanted.push_back(b);
-    return b;
-  }
-  void move(uint32_t b, uint32_t at, uint64_t further = 0) {
-    p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset() + further);
-  }
-
-  /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by one.
-  std::vector<size_t> places() const {
-    std::vector<std::string> steps;
-    const std::vector<Values> whole = p.run("cuda", inputs, wanted, {}, &steps),
-                              apart = p.run("cuda", inputs, wanted, {}, nullptr, true);
-    for (size_t o = 0; o < whole.size(); ++o)
-      for (size_t i = 0; i < whole[o].size(); ++i)
-        REQUIRE(whole[o][i] == Approx(apart[o][i]).epsilon(tolerance).margin(0));
-    std::vector<size_t> found;
-    for (size_t s = 0; s < steps.size(); ++s) {
-      const std::string with = "(in whole programs: with step ";
-      const size_t at = steps[s].find(with);
-      found.push_back(at == std::string::npos ? s : std::stoul(steps[s].substr(at + with.size())));
-      if (found.back() != s)
-        CHECK_THAT(steps[found.back()], Contains("with loops over the results"));
-    }
-    return found;
-  }
+struct Program : JoinedProgram {
+  Program() : JoinedProgram(5, {"with loops over the results"}) {}
 };
 
 using Places = std::vector<size_t>;
