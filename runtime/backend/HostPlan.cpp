@@ -2,6 +2,7 @@
 
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/SideBySide.h"
+#include "runtime/plan/Alignment.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
 
@@ -71,9 +72,6 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
-/// Scratch of one thread begins where no other thread's cache lines are.
-static size_t scratchOfThread(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// More micro-batches than anyone has under way at once.
 constexpr uint64_t kMostVariants = 4096;
 
@@ -130,7 +128,7 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
       const size_t count = sideBySide_.back()[s], parts = std::min(count, size_t(threads_));
       for (size_t k = s; count > 1 && k < s + count; ++k) // each of the threads has a scratch of its own
         for (const auto &kernel : kernels[k])
-          scratch = std::max(scratch, scratchOfThread(kernel->scratchBytes()) * parts);
+          scratch = std::max(scratch, aligned(kernel->scratchBytes()) * parts);
     }
   }
   Result<HostMemory> memory = HostMemory::allocate(scratch);
@@ -171,7 +169,7 @@ Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
 Status HostPlan::runSideBySide(uint32_t program, uint32_t first, uint32_t index) {
   const int64_t count = sideBySide_[program][first], parts = std::min<int64_t>(threads_, count);
   std::vector<Status> statuses(static_cast<size_t>(count));
-  const size_t share = scratch_.size() / size_t(parts) / 64 * 64;
+  const size_t share = scratch_.size() / size_t(parts) / kAlignment * kAlignment;
   parallelFor(threads_, parts, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
       for (int64_t k = count * part / parts; k < count * (part + 1) / parts; ++k) {

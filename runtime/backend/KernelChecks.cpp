@@ -271,19 +271,15 @@ Status checkIndex(const KernelCall &call) { return indexGeometry(call).status();
 
 /// Within one kernel an output may share bytes with an input only element for element.
 Status checkOverlap(const KernelCall &call) {
-  auto overlaps = [](const TensorView &a, const TensorView &b) {
-    const char *x = a.as<const char>(), *y = b.as<const char>();
-    return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
-  };
   bool elementwise = isExpressionKernel(call.name());
   for (size_t o = 0; o < call.outputs.size(); ++o) {
     for (const TensorView &in : call.inputs)
-      if (overlaps(in, call.outputs[o]) &&
+      if (overlap(in, call.outputs[o]) &&
           !(elementwise && in.data == call.outputs[o].data && in.dtype == call.outputs[o].dtype &&
             in.elements() == call.outputs[o].elements()))
         return Status::error(call.name() + ": output " + std::to_string(o) + " overlaps an input that is still read");
     for (size_t p = 0; p < o; ++p)
-      if (overlaps(call.outputs[p], call.outputs[o]))
+      if (overlap(call.outputs[p], call.outputs[o]))
         return Status::error(call.name() + ": two outputs overlap");
   }
   return Status();

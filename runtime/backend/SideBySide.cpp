@@ -5,10 +5,6 @@
 namespace tessera::rt {
 namespace {
 
-bool overlap(const TensorView &a, const TensorView &b) {
-  return a.as<std::byte>() < b.as<std::byte>() + b.bytes() && b.as<std::byte>() < a.as<std::byte>() + a.bytes();
-}
-
 /// Whether one writes what the other reads or writes.
 bool conflict(const KernelCall &a, const KernelCall &b) {
   auto writesInto = [](const KernelCall &writer, const std::vector<TensorView> &views) {

@@ -56,6 +56,11 @@ std::string str(const Shape &shape) {
   return s + "]";
 }
 
+bool overlap(const TensorView &a, const TensorView &b) {
+  const char *x = a.as<const char>(), *y = b.as<const char>();
+  return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
+}
+
 Shape broadcastStrides(const Shape &shape, size_t rank) {
   Shape strides(rank, 0), own = rowMajorStrides(shape);
   for (size_t d = 0; d < shape.size(); ++d)

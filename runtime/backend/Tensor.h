@@ -43,6 +43,9 @@ struct TensorView {
   template <typename T> T *as() const { return static_cast<T *>(data); }
 };
 
+/// Whether two views share bytes.
+bool overlap(const TensorView &a, const TensorView &b);
+
 /// Row-major strides of a view of rank `rank` aligned at the last dimension, 0 where `shape` is
 /// stretched by broadcasting: [3, 1] in a domain of rank 3 -> [0, 1, 0].
 Shape broadcastStrides(const Shape &shape, size_t rank);

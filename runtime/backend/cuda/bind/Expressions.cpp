@@ -22,11 +22,6 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H200
 constexpr int64_t kFewPoints = 1024; // of a sum that one launch makes, although it leaves the device idle
 
-bool overlaps(const TensorView &a, const TensorView &b) {
-  const char *x = a.as<const char>(), *y = b.as<const char>();
-  return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
-}
-
 /// Writes the code of one kernel: the values that its results need, in a loop nest that is as flat as their strides
 /// allow.
 class PointCode {
@@ -287,7 +282,7 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     outputs.push_back(at(y.data));
     bool shares = false;
     for (const TensorView &x : call.inputs)
-      shares = shares || overlaps(x, y);
+      shares = shares || overlap(x, y);
     if (!shares)
       continue;
     if (e.results[r].reduction == plan::NONE) {
