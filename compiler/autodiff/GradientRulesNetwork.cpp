@@ -11,7 +11,7 @@ namespace tessera::compiler {
 using Context = GradientContext;
 
 static Value matmul(Context &c, Value a, Value b, bool transposeA, bool transposeB) {
-  return c.b.make<MatMulOp>(a, b, transposeA, transposeB);
+  return c.b.make<MatMulOp>(a, b, transposeA, transposeB, /*wide=*/false, /*leaves=*/IntegerAttr());
 }
 
 // Reshapes [..., m, k] to one matrix of all rows.

@@ -150,8 +150,11 @@ private:
     for (const dist::HaloExchange &halo : dist::haloExchanges(sharded.rule, sharded.strategy, mesh_, operandShapes))
       addHalo(op, halo);
     if (std::optional<dist::LeafCut> cut = dist::leafCut(sharded.rule, sharded.strategy, mesh_)) {
-      localizeLeaves(sharded, *cut, operandShapes, resultShapes);
-      return;
+      if (!op->hasTrait<graph::GraphAddsLeaves>()) {
+        localizeLeaves(sharded, *cut, operandShapes, resultShapes);
+        return;
+      }
+      op->setAttr(graph::kLeavesAttr, builder_.getI64IntegerAttr(cut->count));
     }
     sharded.op.localize(ctx);
     keepRankAttributes(op, ctx, [](int64_t rank) { return rank; });

@@ -57,6 +57,10 @@ template <typename ConcreteOp> class GraphProducts : public mlir::OpTrait::Trait
 template <typename ConcreteOp> class GraphFollows : public mlir::OpTrait::TraitBase<ConcreteOp, GraphFollows> {};
 template <typename ConcreteOp> class GraphNormalizes : public mlir::OpTrait::TraitBase<ConcreteOp, GraphNormalizes> {};
 
+// The operator adds the leaves of its summed factor itself (GraphOps.td).
+template <typename ConcreteOp> class GraphAddsLeaves : public mlir::OpTrait::TraitBase<ConcreteOp, GraphAddsLeaves> {};
+inline constexpr llvm::StringLiteral kLeavesAttr = "leaves"; // of such an operator
+
 } // namespace tessera::graph
 
 #include "dialects/graph/GraphDialect.h.inc"

@@ -76,6 +76,11 @@ def Graph_Follows : Graph_PrecisionTrait<"GraphFollows">;
 // Computes in float32. Operands and results of the first result's shape are stored in 16 bits.
 def Graph_Normalizes : Graph_PrecisionTrait<"GraphNormalizes">;
 
+// Adds the leaves of its summed factor itself: an attribute `leaves` says in how many equal ranges the factor is
+// summed, a power of two; without it the factor is summed at once. The leaves' results are added as a balanced tree,
+// neighbours first, and every sum is rounded to the result's type (docs/adr/0021-equal-bits.md).
+def Graph_AddsLeaves : Graph_TypeTrait<"GraphAddsLeaves">;
+
 //===--------------------------------------------------------------------------------------------===//
 // Elementwise
 //===--------------------------------------------------------------------------------------------===//
@@ -354,15 +359,17 @@ def Graph_TopKOp : Graph_InferredOp<"topk", "d../dim -> d../dim"> {
 def Graph_MatMulOp
     : Graph_InferredOp<"matmul",
                        "... {transpose_a ? k m : m k}, ... {transpose_b ? n k : k n} -> ... m n | sum k | linear 0 1",
-                       [Graph_Products], ["getFlops"]> {
+                       [Graph_Products, Graph_AddsLeaves], ["getFlops"]> {
   let summary = "... m k, ... k n -> ... m n, batch dimensions broadcast";
   let description = [{
     With transpose_a the first operand is `... k m`, with transpose_b the second `... n k`.
     With `wide` (as for the convolutions below) operands of 16 bits give a result of f32.
+    `leaves` are those of k.
   }];
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b,
                        DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
-                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b, UnitAttr:$wide);
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b, UnitAttr:$wide,
+                       OptionalAttr<I64Attr>:$leaves);
   let results = (outs Graph_Tensor:$y);
 }
 

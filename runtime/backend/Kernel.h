@@ -33,6 +33,8 @@ struct KernelCall {
   std::vector<TensorView> outputs;
   int threads = 1;
   bool widen = false; // F32 in the kernel's expression means F64
+  // F16 or BF16: the caller narrows the result to this type. A sum inside the kernel is rounded as it would be in memory.
+  plan::DType narrowed = plan::DTYPE_INVALID;
   // The plan is reproducible: the bits of a result depend on nothing but the operands that it is made of. Not on
   // `threads`, on what is cut that is not summed over, on layouts, or on what else a loop computes.
   bool exact = false;

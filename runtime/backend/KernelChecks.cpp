@@ -4,6 +4,7 @@
 #include "runtime/plan/TimeOrder.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace tessera::rt {
@@ -381,6 +382,10 @@ Result<MatMulGeometry> matmulGeometry(const KernelCall &call) {
   g.n = b[b.size() - (g.transposeB ? 2 : 1)];
   if (b[b.size() - (g.transposeB ? 1 : 2)] != g.k)
     return attributeError(call, "the inner dimensions differ");
+  g.leaves = call.intAttribute("leaves", 1);
+  if (g.leaves < 1 || !std::has_single_bit(uint64_t(g.leaves)) || g.k % g.leaves != 0)
+    return attributeError(call, std::to_string(g.leaves) + " leaves are no power of two that divides the " +
+                                    std::to_string(g.k) + " terms of a sum");
   TESSERA_RETURN_IF_ERROR(batchOf(call, a, b, g));
   Shape expected = g.batch;
   expected.push_back(g.m);

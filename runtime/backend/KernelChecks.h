@@ -45,6 +45,7 @@ Result<PoolGeometry> poolGeometry(const KernelCall &call);
 /// y[b] = a[batchA[b]] * b[batchB[b]], each matrix m x k (or its transpose) times k x n.
 struct MatMulGeometry {
   int64_t m = 1, n = 1, k = 1;
+  int64_t leaves = 1; // equal ranges of k, a power of two, whose products are added as a balanced tree
   bool transposeA = false, transposeB = false;
   Shape batch;                      // broadcast batch dimensions
   Shape batchStrideA, batchStrideB; // in matrices, 0 where broadcast

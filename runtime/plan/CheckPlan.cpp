@@ -19,9 +19,10 @@ constexpr int kMaxDimensions = 16;
 Status checkHeader(const plan::Plan &plan) {
   TESSERA_RETURN_IF_ERROR(checkVersion(plan));
   if (const uint32_t needed = neededVersion(plan); plan.version() < needed)
-    return Status::error("has format version " + std::to_string(plan.version()) + ", but uses what version " +
-                         std::to_string(needed) +
-                         " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages or sends");
+    return Status::error(
+        "has format version " + std::to_string(plan.version()) + ", but uses what version " + std::to_string(needed) +
+        " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages, sends, or kernels that "
+        "add leaves");
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {

@@ -123,6 +123,9 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 3u);
       if (step.has_send() || step.has_receive())
         needed = std::max(needed, 4u);
+      for (const plan::Attribute &attribute : step.kernel().attributes())
+        if (attribute.name() == "leaves") // a reader of version 5 would sum at once
+          needed = std::max(needed, 6u);
     }
   }
   return needed;

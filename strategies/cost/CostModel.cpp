@@ -203,7 +203,8 @@ Cost CostModel::kernel(double flops, int bits, double streamed) const {
 
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
   if (std::optional<dist::LeafCut> cut = dist::leafCut(cls.rule, strategy, mesh_))
-    return computeLeaves(*cut, cls);
+    if (!cls.sample->hasTrait<graph::GraphAddsLeaves>())
+      return computeLeaves(*cut, cls);
   return computeOn(mesh_, cls, strategy, streamed);
 }
 

@@ -358,7 +358,7 @@ Value Writer::matmul() {
   }
   if (count(*extentsOf(shapeOf(b))) > kElements)
     return Value();
-  Value y = make<MatMulOp>(a, b, flag(ta), flag(tb), nullptr);
+  Value y = make<MatMulOp>(a, b, flag(ta), flag(tb), nullptr, nullptr);
   return scaled(y, 2 / std::sqrt(double(k)));
 }
 

@@ -79,6 +79,10 @@ private:
   std::string description_;
 };
 
+/// matmul in leaves (OneDnnLeaves.cpp). Null where oneDNN has no product for a tile whose implementation `keepsOrder`.
+std::unique_ptr<BoundKernel> bindLeafMatMul(const KernelCall &call, const MatMulGeometry &geometry,
+                                            bool (*keepsOrder)(const std::string &implementation));
+
 void registerOneDnnKernels(KernelRegistry &registry);
 void registerOneDnnConv(KernelRegistry &registry);
 void registerOneDnnMatMul(KernelRegistry &registry);

@@ -36,6 +36,8 @@ BindResult bindMatMul(const KernelCall &call) {
   memory::desc b = matrix(call.inputs[1], rank, g.transposeB);
   memory::desc y = matrix(call.outputs[0], rank, false);
   try {
+    if (g.leaves > 1)
+      return BindResult(bindLeafMatMul(call, g, keepsOrder));
     const auto pd = describePrimitive<dnnl::matmul>(a, b, y);
     if (!pd || !isFast(pd.impl_info_str()) || (call.exact && !keepsOrder(pd.impl_info_str())))
       return BindResult(std::unique_ptr<BoundKernel>());

@@ -36,9 +36,9 @@ inline bool isNarrow(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx2_vnni;
 }
 template <typename Primitive, typename... Arguments>
-typename Primitive::primitive_desc describePrimitive(const Arguments &...arguments) {
-  return
-      typename Primitive::primitive_desc(typename Primitive::desc(arguments...), dnnlAttributes(), dnnlEngine(), true);
+typename Primitive::primitive_desc describePrimitiveWith(const dnnl::primitive_attr &attributes,
+                                                         const Arguments &...arguments) {
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes, dnnlEngine(), true);
 }
 template <typename Primitive, typename Hint, typename... Arguments>
 typename Primitive::primitive_desc describeGradient(const Hint &forward, const Arguments &...arguments) {
@@ -58,8 +58,9 @@ inline bool isNarrow(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx2_vnni || isa == dnnl::cpu_isa::avx2_vnni_2;
 }
 template <typename Primitive, typename... Arguments>
-typename Primitive::primitive_desc describePrimitive(const Arguments &...arguments) {
-  return typename Primitive::primitive_desc(dnnlEngine(), arguments..., dnnlAttributes(), true);
+typename Primitive::primitive_desc describePrimitiveWith(const dnnl::primitive_attr &attributes,
+                                                         const Arguments &...arguments) {
+  return typename Primitive::primitive_desc(dnnlEngine(), arguments..., attributes, true);
 }
 template <typename Primitive, typename Hint, typename... Arguments>
 typename Primitive::primitive_desc describeGradient(const Hint &forward, const Arguments &...arguments) {
@@ -67,6 +68,11 @@ typename Primitive::primitive_desc describeGradient(const Hint &forward, const A
 }
 
 #endif
+
+template <typename Primitive, typename... Arguments>
+typename Primitive::primitive_desc describePrimitive(const Arguments &...arguments) {
+  return describePrimitiveWith<Primitive>(dnnlAttributes(), arguments...);
+}
 
 struct DnnlVersion {
   int major, minor, patch;

@@ -1,18 +1,44 @@
-// matmul: per matrix, b is packed as panels of 16 columns; then one row of a meets one panel at a
-// time.
+// matmul: per matrix, b is packed as panels of 16 columns; then one row of a meets one panel at a time, leaf by leaf.
+#include "runtime/backend/Half.h"
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/reference/Panel.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tessera::rt {
 namespace {
 
-template <typename T>
-void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y, Accumulator<T> *packed) {
+/// The sums of leaves that wait for a neighbour: at most one of every size. A sum of sizes doubles.
+template <typename T> class LeafTree {
+public:
+  using Sums = std::array<T, size_t(kPanel)>;
+  /// Adds the next leaf. `store` gives a sum as memory holds it.
+  template <typename Store> void add(Sums sums, Store store) {
+    for (T &sum : sums)
+      sum = store(sum);
+    for (uint64_t carried = count_++; carried & 1; carried >>= 1) {
+      const Sums &before = waiting_[--depth_];
+      for (size_t j = 0; j < sums.size(); ++j)
+        sums[j] = store(static_cast<T>(before[j] + sums[j]));
+    }
+    waiting_[depth_++] = sums;
+  }
+  /// The sums of all leaves, whose number is a power of two.
+  const Sums &root() const { return waiting_[0]; }
+
+private:
+  std::array<Sums, 64> waiting_;
+  size_t depth_ = 0;
+  uint64_t count_ = 0;
+};
+
+template <typename T, typename Store>
+void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y, Accumulator<T> *packed, Store store) {
   using A = Accumulator<T>;
+  const int64_t length = g.k / g.leaves;
   auto *out = packed;
   for (int64_t nb = 0; nb < panels(g.n); ++nb)
     for (int64_t k = 0; k < g.k; ++k)
@@ -24,11 +50,16 @@ void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y
   parallelFor(threads, g.m, [&](int64_t first, int64_t last) {
     for (int64_t m = first; m < last; ++m)
       for (int64_t nb = 0; nb < panels(g.n); ++nb) {
-        Panel<A> acc;
-        for (int64_t k = 0; k < g.k; ++k)
-          acc.fma(static_cast<A>(a[m * rowStride + k * stepStride]), packed + (nb * g.k + k) * kPanel);
-        for (int64_t j = 0; j < std::min(kPanel, g.n - nb * kPanel); ++j)
-          y[m * g.n + nb * kPanel + j] = static_cast<T>(acc.v[j]);
+        LeafTree<T> tree;
+        for (int64_t leaf = 0; leaf < g.leaves; ++leaf) {
+          Panel<A> acc;
+          for (int64_t k = leaf * length; k < (leaf + 1) * length; ++k)
+            acc.fma(static_cast<A>(a[m * rowStride + k * stepStride]), packed + (nb * g.k + k) * kPanel);
+          typename LeafTree<T>::Sums sums;
+          std::ranges::transform(acc.v, sums.begin(), [](A sum) { return static_cast<T>(sum); });
+          tree.add(sums, store);
+        }
+        std::copy_n(tree.root().begin(), std::min(kPanel, g.n - nb * kPanel), y + m * g.n + nb * kPanel);
       }
   });
 }
@@ -37,7 +68,13 @@ BindResult bindMatMul(const KernelCall &call) {
   MatMulGeometry g = *matmulGeometry(call);
   TensorView a = call.inputs[0], b = call.inputs[1], y = call.outputs[0];
   int threads = call.threads;
+  plan::DType narrowed = call.narrowed;
   auto run = [=](std::byte *scratch) {
+    auto store = [narrowed](auto sum) -> decltype(sum) {
+      if (narrowed == plan::BF16)
+        return decltype(sum)(toFloat(toBfloat16(float(sum))));
+      return narrowed == plan::F16 ? decltype(sum)(toFloat(toHalf(float(sum)))) : sum;
+    };
     dispatchNumber(y.dtype, [&](auto tag) {
       using T = decltype(tag);
       Shape strides = rowMajorStrides(g.batch);
@@ -49,7 +86,7 @@ BindResult bindMatMul(const KernelCall &call) {
           ib += index * g.batchStrideB[d];
         }
         multiply(g, threads, a.as<T>() + ia * g.m * g.k, b.as<T>() + ib * g.k * g.n, y.as<T>() + i * g.m * g.n,
-                 reinterpret_cast<Accumulator<T> *>(scratch));
+                 reinterpret_cast<Accumulator<T> *>(scratch), store);
       }
     });
   };

@@ -17,6 +17,8 @@ public:
       for (const TensorView &view : *views)
         if (view.dtype == plan::F64)
           wide = plan::F64;
+    if (isHalf(call.outputs[0].dtype))
+      wide_.narrowed = call.outputs[0].dtype;
     for (std::vector<TensorView> *views : {&wide_.inputs, &wide_.outputs})
       for (TensorView &view : *views)
         if (isHalf(view.dtype)) {

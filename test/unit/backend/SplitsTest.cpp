@@ -5,6 +5,7 @@
 // What does not keep its bits is named in kChanges and kAlwaysChanges. In a reproducible plan (Plan.leaves) the former
 // does.
 #include "runtime/backend/Backend.h"
+#include "runtime/backend/Half.h"
 #include "test/conformance/backend/Loops.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
@@ -84,7 +85,7 @@ std::vector<Values> run(const Case &c, const std::vector<Operand> &in, const std
                         std::vector<std::string> *descriptions = nullptr) {
   PlanBuilder p;
   if (reproducible) {
-    p.plan().set_version(3);
+    p.plan().set_version(6);
     p.plan().set_leaves(8);
   }
   std::map<uint32_t, Values> inputs;
@@ -232,6 +233,51 @@ TEST_CASE("products keep their bits under cuts of rows, columns, batch and threa
     }
   cases.push_back(product(plan::F64, 48, 40, 300, false, true));
   check(cases);
+}
+
+TEST_CASE("a product in leaves is the tree of its leaves' products", "[bits]") {
+  struct Sizes {
+    int64_t m, n, k, leaves;
+    Shape batch = {};
+  };
+  for (plan::DType type : {plan::F32, plan::BF16, plan::F16, plan::F64})
+    for (auto [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}})
+      for (const Sizes &s : {Sizes{48, 40, 96, 2}, Sizes{300, 1100, 128, 4}, Sizes{130, 7, 512, 8}, Sizes{1, 33, 64, 4},
+                             Sizes{32, 64, 96, 4, {3}}}) {
+        if (s.m * s.n > 100000 && type != plan::F32 && type != plan::BF16)
+          continue; // plain loops, which have no tiles
+        auto stored = [type = type](double x) {
+          if (type == plan::BF16)
+            return double(toFloat(toBfloat16(float(x))));
+          if (type == plan::F16)
+            return double(toFloat(toHalf(float(x))));
+          return type == plan::F32 ? double(float(x)) : x;
+        };
+        Case whole = product(type, s.m, s.n, s.k, ta, tb, s.batch);
+        const Case part = product(type, s.m, s.n, s.k / s.leaves, ta, tb, s.batch);
+        std::vector<Values> values;
+        for (size_t i = 0; i < 2; ++i) {
+          values.push_back(numbers(elementCount(whole.in[i].shape), i + 1, type));
+          std::ranges::transform(values.back(), values.back().begin(), stored);
+        }
+        std::vector<Values> sums;
+        for (int64_t leaf = 0; leaf < s.leaves; ++leaf) {
+          std::vector<Values> mine;
+          for (size_t i = 0; i < 2; ++i)
+            mine.push_back(slice(values[i], whole.in[i].shape, whole.in[i].dims.find('k'), s.leaves, leaf));
+          sums.push_back(run(part, part.in, part.out, mine, 1, true)[0]);
+        }
+        for (size_t step = 1; step < sums.size(); step *= 2)
+          for (size_t at = 0; at < sums.size(); at += 2 * step)
+            for (size_t e = 0; e < sums[at].size(); ++e)
+              sums[at][e] = stored(sums[at][e] + sums[at + step][e]);
+        whole.attributes["leaves"] = s.leaves;
+        for (int threads : {1, 2, 3}) {
+          INFO("type " << type << ", " << s.leaves << " leaves of " << str(whole.in[0].shape) << " and "
+                       << str(whole.in[1].shape) << ", " << threads << " threads");
+          CHECK(sameBits(run(whole, whole.in, whole.out, values, threads, true)[0], sums[0]));
+        }
+      }
 }
 
 TEST_CASE("convolutions and their gradients keep their bits under cuts of batch, channels and threads", "[bits]") {

@@ -39,7 +39,9 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(6); }, "format version 6"},
+    {"version", [](auto &p) { p.set_version(7); }, "format version 7"},
+    {"version of kernels that add leaves", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("leaves"); },
+     "uses what version 6 has brought"},
     {"version of trees", [](auto &p) { coll(p, GRADIENT_SUM).set_tree(true); }, "uses what version 3 has brought"},
     {"a tree without sums",
      [](auto &p) {

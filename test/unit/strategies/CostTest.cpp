@@ -130,22 +130,30 @@ TEST_CASE("a measured kernel replaces the estimate") {
 }
 
 TEST_CASE("an operator with leaves costs its leaves, the copies that they read, and the loop that adds") {
-  Module m(kMlp);
+  Module m(R"(func.func @train(%dy: tensor<3x64x4xf32>, %w: tensor<64x32x1xf32>, %x: tensor<16x8xf32>,
+                               %v: tensor<8x12xf32>) -> (tensor<3x32x4xf32>, tensor<16x12xf32>) {
+    %dx = graph.conv_input_grad %dy, %w {graph.name = "conv", input_sizes = array<i64: 4>, strides = array<i64: 1>,
+      pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64}
+      : (tensor<3x64x4xf32>, tensor<64x32x1xf32>) -> tensor<3x32x4xf32>
+    %y = graph.matmul %x, %v {graph.name = "product"} : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
+    return %dx, %y : tensor<3x32x4xf32>, tensor<16x12xf32>
+  })");
   dist::setLeaves(*m.module, 4);
   Program program = llvm::cantFail(Program::analyse(m.func("train")));
   CostModel model(Mesh(), simple());
-  for (const OperatorInfo &info : program.operators) {
-    if (info.name != "fc1")
-      continue;
+  auto cost = [&](llvm::StringRef name) {
+    const auto info = llvm::find_if(program.operators, [&](const OperatorInfo &i) { return i.name == name; });
+    REQUIRE(info != program.operators.end());
     Strategy whole;
-    whole.factors.resize(info.cls->rule.factors.size());
-    // 16x8 by 8x12: 4 leaves of 2 * 16 * 2 * 12 flops. Each reads a copy of its columns, which is read and written, and
-    // its rows where they lie.
-    const Cost copies = 2 * 4 * 16 * 2 * 4, adds = 4 * 16 * 12 * (4 + 1);
-    CHECK(model.compute(*info.cls, whole) == 4 * (16 * 2 + 2 * 12 + 16 * 12) * 4 + copies + adds);
-    return;
-  }
-  FAIL("no fc1");
+    whole.factors.resize(info->cls->rule.factors.size());
+    return model.compute(*info->cls, whole);
+  };
+  // 4 leaves of 16 of the 64 channels: 2 * 3 * 4 * 32 * 16 flops each, at one a ns. Each reads a copy of its channels of
+  // dy, which is read and written, and its rows of w where they lie. The loop reads 4 results and writes one.
+  const Cost copies = 4 * 2 * 3 * 16 * 4 * 4, adds = (4 + 1) * 3 * 32 * 4 * 4;
+  CHECK(cost("conv") == 4 * 2 * 3 * 4 * 32 * 16 + copies + adds);
+  // A product adds its leaves itself.
+  CHECK(cost("product") == 2 * 16 * 8 * 12);
 }
 
 TEST_CASE("collectives over two kinds of links use the fast one first") {

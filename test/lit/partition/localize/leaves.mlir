@@ -1,20 +1,14 @@
 // RUN: tessera-opt --dist-localize --dist-verify-local %s -split-input-file | FileCheck %s
 
-// Four leaves of 2 rows. Each rank computes its two, and ranks add as a tree does.
+// Four leaves of 2 rows. A product adds its leaves itself: each rank its two. Ranks add as a tree does.
 // CHECK: module attributes {dist.made_leaves = 4 : i64
 module attributes {dist.mesh = #dist.mesh<"data=2">, dist.leaves = 4 : i64} {
   // CHECK-LABEL: func.func @rows(%arg0: tensor<3x4xf32>
   func.func @rows(%a: tensor<3x8xf32> {dist.sharding = #dist.sharding<"[-, data]">},
                   %b: tensor<8x5xf32> {dist.sharding = #dist.sharding<"[data, -]">})
       -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
-    // CHECK: %[[A0:.*]] = graph.slice %arg0 {{.*}}limits = array<i64: 3, 2>, starts = array<i64: 0, 0>
-    // CHECK: %[[B0:.*]] = graph.slice %arg1 {{.*}}limits = array<i64: 2, 5>, starts = array<i64: 0, 0>
-    // CHECK: %[[Y0:.*]] = graph.matmul %[[A0]], %[[B0]] {{.*}}graph.name = "fc.leaf0"
-    // CHECK: %[[A1:.*]] = graph.slice %arg0 {{.*}}limits = array<i64: 3, 4>, starts = array<i64: 0, 2>
-    // CHECK: %[[B1:.*]] = graph.slice %arg1 {{.*}}limits = array<i64: 4, 5>, starts = array<i64: 2, 0>
-    // CHECK: %[[Y1:.*]] = graph.matmul %[[A1]], %[[B1]] {{.*}}graph.name = "fc.leaf1"
-    // CHECK: %[[Y:.*]] = graph.add %[[Y0]], %[[Y1]] {graph.name = "fc.sum"}
-    // CHECK: dist.collective "all-reduce" %[[Y]] {axes = ["data"]
+    // CHECK-NEXT: %[[Y:.*]] = graph.matmul %arg0, %arg1 {{.*}}graph.name = "fc", leaves = 2 : i64}
+    // CHECK-NEXT: dist.collective "all-reduce" %[[Y]] {axes = ["data"]
     %y = graph.matmul %a, %b {graph.name = "fc", dist.strategy = #dist.strategy<"k=data">} : (tensor<3x8xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
     %z = dist.reshard %y from <"[-, -] sum(data)"> to <"[-, -]"> {graph.name = "fc"} : tensor<3x5xf32>
     return %z : tensor<3x5xf32>
@@ -23,11 +17,26 @@ module attributes {dist.mesh = #dist.mesh<"data=2">, dist.leaves = 4 : i64} {
 
 // -----
 
-// On one rank: neighbours are added first. Readers that slice a value alike share the slices.
+// A rank with one leaf has an operator as any other.
+module attributes {dist.mesh = #dist.mesh<"data=2">, dist.leaves = 2 : i64} {
+  // CHECK-LABEL: func.func @one
+  func.func @one(%a: tensor<3x8xf32> {dist.sharding = #dist.sharding<"[-, data]">},
+                 %b: tensor<8x5xf32> {dist.sharding = #dist.sharding<"[data, -]">})
+      -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK-NEXT: %[[Y:.*]] = graph.matmul %arg0, %arg1 {{.*}}graph.name = "fc"} :
+    %y = graph.matmul %a, %b {graph.name = "fc", dist.strategy = #dist.strategy<"k=data">} : (tensor<3x8xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
+    %z = dist.reshard %y from <"[-, -] sum(data)"> to <"[-, -]"> {graph.name = "fc"} : tensor<3x5xf32>
+    return %z : tensor<3x5xf32>
+  }
+}
+
+// -----
+
+// Any other operator becomes one per leaf. On one rank: neighbours are added first. Readers that slice a value alike share the slices.
 module attributes {dist.leaves = 4 : i64} {
   // CHECK-LABEL: func.func @tree
   func.func @tree(%a: tensor<4x6xf32> {dist.sharding = #dist.sharding<"[-, -]">})
-      -> (tensor<6xf32> {dist.sharding = #dist.sharding<"[-]">}, tensor<6x6xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+      -> (tensor<6xf32> {dist.sharding = #dist.sharding<"[-]">}, tensor<1x6xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
     // CHECK-COUNT-4: graph.slice
     // CHECK-NOT: graph.slice
     // CHECK: %[[S3:.*]] = graph.reduce_sum {{.*}}graph.name = "sum.leaf3"
@@ -37,8 +46,8 @@ module attributes {dist.leaves = 4 : i64} {
     // CHECK-NOT: graph.slice
     // CHECK: return %[[S]]
     %s = graph.reduce_sum %a {graph.name = "sum", dims = array<i64: 0>, keepdims = false, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>) -> tensor<6xf32>
-    %p = graph.matmul %a, %a {graph.name = "square", transpose_a = true, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
-    return %s, %p : tensor<6xf32>, tensor<6x6xf32>
+    %k = graph.reduce_sum %a {graph.name = "kept", dims = array<i64: 0>, keepdims = true, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>) -> tensor<1x6xf32>
+    return %s, %k : tensor<6xf32>, tensor<1x6xf32>
   }
 }
 
@@ -61,13 +70,13 @@ module attributes {dist.leaves = 2 : i64} {
 // Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
 module attributes {dist.leaves = 2 : i64} {
   // CHECK-LABEL: func.func @pieces
-  func.func @pieces(%a: tensor<3x8xf32> {dist.sharding = #dist.sharding<"[-, -]">},
-                    %b: tensor<8x5xf32> {dist.sharding = #dist.sharding<"[-, -]">})
-      -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+  func.func @pieces(%dy: tensor<3x64x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">},
+                    %w: tensor<64x32x1xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
+      -> (tensor<3x32x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">}) {
     // CHECK: graph.slice %arg0 {graph.name
     // CHECK-NEXT: graph.slice %arg1 {graph.in_place, graph.name
-    %y = graph.matmul %a, %b {graph.name = "fc", dist.strategy = #dist.strategy<"">} : (tensor<3x8xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
-    return %y : tensor<3x5xf32>
+    %dx = graph.conv_input_grad %dy, %w {graph.name = "conv", input_sizes = array<i64: 4>, strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64, dist.strategy = #dist.strategy<"">} : (tensor<3x64x4xf32>, tensor<64x32x1xf32>) -> tensor<3x32x4xf32>
+    return %dx : tensor<3x32x4xf32>
   }
 }
 
