@@ -8,9 +8,11 @@
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/backend/cpu/fused/VectorOps.h"
 #include "runtime/plan/Alignment.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -202,10 +204,17 @@ private:
 
   /// sum = before + sum, in BF16.
   static void addRounded(const std::byte *before, std::byte *sum, int64_t elements) {
-    const auto *x = reinterpret_cast<const Bfloat16 *>(before);
-    auto *y = reinterpret_cast<Bfloat16 *>(sum);
-    for (int64_t i = 0; i < elements; ++i)
-      y[i] = toBfloat16(toFloat(x[i]) + toFloat(y[i]));
+    const VectorFn load = vectorOps().find(VectorOp::LoadBf16, 0), add = vectorOps().find(VectorOp::Add, 0),
+                   store = vectorOps().find(VectorOp::StoreBf16, 0);
+    constexpr int64_t kStrip = 1024; // numbers that the first cache holds
+    std::array<float, size_t(kStrip)> x, y;
+    for (int64_t i = 0; i < elements; i += kStrip) {
+      const int64_t n = std::min(kStrip, elements - i);
+      load(x.data(), reinterpret_cast<const Bfloat16 *>(before) + i, nullptr, nullptr, n);
+      load(y.data(), reinterpret_cast<const Bfloat16 *>(sum) + i, nullptr, nullptr, n);
+      add(y.data(), x.data(), y.data(), nullptr, n);
+      store(reinterpret_cast<Bfloat16 *>(sum) + i, y.data(), nullptr, nullptr, n);
+    }
   }
 
   MatMulGeometry g_;
