@@ -239,6 +239,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   if (s.parts > 1) {
     launch.counters = uint32_t(s.blocks);
     end.counts = true;
+    end.alone = s.blocks == 1;
     end.before +=
         places + one + parts + "}\n__threadfence();\n__syncthreads();\n__shared__ u32 arrived;\nif (t == 0u)\n" +
         "arrived = atomicAdd(counters + blockIdx.x, 1u) + 1u;\n__syncthreads();\nif (arrived != " + literal(s.parts) +

@@ -13,16 +13,17 @@
 #include "runtime/backend/cuda/text/Pointwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::rt::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kFullDevice = 528;          // blocks: four per multiprocessor of an H200
-constexpr int64_t kEveryProcessor = 132;      // one
-constexpr int64_t kMostBlocks = 1 << 16;      // further rows are done by the same blocks
-constexpr int64_t kRowsPerSum = 8;            // where sums over the rows are kept, and all multiprocessors have some
-constexpr uint64_t kSums = uint64_t(1) << 56; // of whose scratch memory places are counted from here
+constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
+constexpr int64_t kEveryProcessor = 132; // one
+constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
+constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
+constexpr int64_t kBlocksAtOnce = 32;    // whose sums one block adds; those of more are added by groups first
 
 std::string name(const char *what, size_t i) { return what + std::to_string(i); }
 
@@ -43,12 +44,15 @@ public:
     Launch launch;
     launch.grid[0] = uint32_t(blocks_);
     launch.block = uint32_t(block_);
-    std::string parameters;
+    SumEnd end;
+    end.index = type_;
+    end.block = block_;
     std::vector<CopyBytes> copies;
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
       const RowPointer &pointer = chain_.pointers[p];
-      parameters += std::string(parameters.empty() ? "" : ", ") + (pointer.output ? "" : "const ") +
-                    memoryType(pointer.type) + (pointer.apart ? " *__restrict__ " : " *") + name("p", p);
+      end.parameters.push_back({std::string(pointer.output ? "" : "const ") + memoryType(pointer.type), name("p", p)});
+      if (!pointer.apart)
+        end.meeting.push_back(name("p", p));
       Place place = at(pointer.data);
       if (pointer.aside) {
         const uint64_t bytes = uint64_t(chain_.size.rows) * bytesPerElement(pointer.type);
@@ -59,14 +63,14 @@ public:
     }
     std::string declared, sums; // sums over the rows: declared, and written at the end
     std::vector<Total> ofThreads;
-    std::vector<Place> places;
     for (size_t c = 0; c < chain_.sums.size(); ++c) {
       const RowSum &sum = chain_.sums[c];
       const bool column = sum.of == RowSum::Of::Column;
-      const std::string type = sumType(valueClass(sum.to.dtype));
-      places.push_back(kernel.reserve(uint64_t(blocks_ * (column ? chain_.size.columns : 1)) * 8));
-      launch.arguments.push_back(places.back());
-      parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
+      const std::string type = typeOf(sum);
+      end.parameters.push_back({type, name("q", c)});
+      launch.arguments.push_back(kernel.reserve(uint64_t(blocks_ * numbersOf(sum)) * 8));
+      end.parameters.push_back({memoryType(sum.to.dtype), name("out", c)});
+      launch.arguments.push_back(at(sum.to.data));
       declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" + (column ? loop() : "") + sumOf(c) +
                   " = " + neutral(sum.reduction, sum.to.dtype) + ";\n";
       sums += sumOfBlock(c);
@@ -77,15 +81,17 @@ public:
     std::string rows = rowsCode();
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
-    const std::string end = total(ofThreads) + sums;
-    launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block_) + ") k(" +
-                    parameters + ") {\n" + shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" +
-                    declared + "for (" + index + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
-                    "; base += gridDim.x * (" + index + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows +
-                    "}\n" + end + "}\n";
+    const std::string totals = total(ofThreads) + sums;
+    end.before = shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared + "for (" + index +
+                 " base = " + group + "; base < " + type_.literal(chain_.size.rows) + "; base += gridDim.x * (" +
+                 index + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + totals;
+    if (!chain_.sums.empty())
+      endSums(end, launch);
+    launch.source = end.source();
+    // Loops can follow where all results have as many numbers.
+    if (launch.points > 0)
+      launch.end = std::make_shared<const SumEnd>(std::move(end));
     kernel.actions.push_back(std::move(launch));
-    for (const bool column : {true, false})
-      addSums(kernel, places, column);
     for (const CopyBytes &copy : copies)
       kernel.actions.push_back(copy);
     return kernel;
@@ -171,7 +177,7 @@ private:
     const bool column = sum.of == RowSum::Of::Column;
     std::string value = sumOf(c), text;
     if (together_ > 1) {
-      const std::string type = sumType(valueClass(sum.to.dtype)), s = type == "i64" ? "s_whole" : "s_sums";
+      const std::string type = typeOf(sum), s = type == "i64" ? "s_whole" : "s_sums";
       if (shared_.find(" " + s + "[") == std::string::npos)
         shared_ += "__shared__ " + type + " " + s + "[" + std::to_string(block_) + "];\n";
       text = "__syncthreads();\n" + s + "[t] = " + value +
@@ -302,35 +308,79 @@ private:
            (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
   }
 
-  /// The sums of all blocks, added as any reduction over the first dimension: those of columns, or the others.
-  void addSums(CudaKernel &kernel, const std::vector<Place> &from, bool columns) const {
-    ExpressionCode code;
-    KernelCall call;
-    code.domain = columns ? Shape{blocks_, chain_.size.columns} : Shape{blocks_};
-    for (size_t c = 0; c < chain_.sums.size(); ++c) {
-      const RowSum &sum = chain_.sums[c];
-      if ((sum.of == RowSum::Of::Column) != columns)
-        continue;
-      const bool integer = valueClass(sum.to.dtype) == ValueClass::I64;
-      code.inputs.push_back({integer ? plan::I64 : plan::F64, code.domain});
-      code.results.push_back({uint32_t(call.inputs.size()), sum.reduction, sum.to.dtype,
-                              columns ? Shape{1, chain_.size.columns} : Shape{1}});
-      call.inputs.push_back({code.inputs.back().type, code.domain, Layout(),
-                             reinterpret_cast<void *>(kScratchBase + kSums + from[c].value)});
-      call.outputs.push_back(sum.to);
+  static std::string typeOf(const RowSum &sum) { return sumType(valueClass(sum.to.dtype)); }
+  int64_t numbersOf(const RowSum &sum) const { return sum.of == RowSum::Of::Column ? chain_.size.columns : 1; }
+
+  /// The sums of all blocks, added in the order of the blocks. The last block of a group to arrive adds those of its
+  /// group and leaves them in the place of the group's first block; the last group to arrive adds those of the groups.
+  void endSums(SumEnd &end, Launch &launch) const {
+    const int64_t group = blocks_ <= kBlocksAtOnce ? blocks_ : int64_t(std::ceil(std::sqrt(double(blocks_)))),
+                  groups = (blocks_ + group - 1) / group, rest = blocks_ - (groups - 1) * group;
+    auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
+    launch.counters = uint32_t(groups + (groups > 1));
+    end.counts = end.alone = true;
+    end.before += "__shared__ u32 arrived;\n";
+    std::string first = literal(0), count = literal(blocks_);
+    int64_t stride = 1; // of the blocks that hold what is added at the end
+    if (groups > 1) {
+      first = "group * " + literal(group);
+      const std::string size =
+          rest == group ? literal(group)
+                        : "(group == " + literal(groups - 1) + " ? " + literal(rest) + " : " + literal(group) + ")";
+      end.before += "const u32 group = blockIdx.x / " + literal(group) + ";\n" + arrival("group", size);
+      for (size_t c = 0; c < chain_.sums.size(); ++c) {
+        const RowSum &sum = chain_.sums[c];
+        end.before += eachNumber(numbersOf(sum)) + added(c, "sum", first, size, 1) + "((volatile " + typeOf(sum) +
+                      " *)" + name("q", c) + ")[" + first + " * " + literal(numbersOf(sum)) + " + i] = sum;\n}\n";
+      }
+      stride = group;
+      count = literal(groups);
     }
-    if (call.inputs.empty())
-      return;
-    CudaKernel more = bindExpression(code, call);
-    const uint64_t begin = kernel.scratch;
-    kernel.scratch += more.scratch;
-    for (Action &action : more.actions) {
-      if (auto *launch = std::get_if<Launch>(&action))
-        for (Place &place : launch->arguments)
-          if (place.scratch)
-            place.value = place.value >= kSums ? place.value - kSums : place.value + begin;
-      kernel.actions.push_back(std::move(action));
-    }
+    end.before += arrival(literal(groups > 1 ? groups : 0), count);
+    int64_t open = 0; // numbers of the results of the loop that is open
+    bool alike = true;
+    for (const bool columns : {true, false})
+      for (size_t c = 0; c < chain_.sums.size(); ++c) {
+        const RowSum &sum = chain_.sums[c];
+        if ((sum.of == RowSum::Of::Column) != columns)
+          continue;
+        const int64_t numbers = numbersOf(sum);
+        if (open != numbers)
+          end.before += (open ? "}\n" : "") + eachNumber(numbers);
+        alike = alike && (open == 0 || open == numbers);
+        open = numbers;
+        end.before += added(c, name("total", c), literal(0), count, stride) + name("out", c) +
+                      "[i] = " + finished(sum.to.dtype, name("total", c)) + ";\n";
+      }
+    end.after = "}\n";
+    launch.points = alike ? open : 0;
+  }
+
+  /// Opens a loop over the numbers of a sum.
+  std::string eachNumber(int64_t numbers) const {
+    return "for (" + type_.name() + " i = t; i < " + type_.literal(numbers) + "; i += " + std::to_string(block_) +
+           "u) {\n";
+  }
+
+  /// Only the last block of `blocks` goes on, and sees what the others have written.
+  static std::string arrival(const std::string &counter, const std::string &blocks) {
+    return "__threadfence();\n__syncthreads();\nif (t == 0u)\narrived = atomicAdd(counters + " + counter +
+           ", 1u) + 1u;\n__syncthreads();\nif (arrived != " + blocks + ") return;\nif (t == 0u)\ncounters[" + counter +
+           "] = 0u;\n__threadfence();\n";
+  }
+
+  /// Number i of sum `c` as a variable: what `count` blocks hold of it, `stride` apart.
+  std::string added(size_t c, const std::string &variable, const std::string &first, const std::string &count,
+                    int64_t stride) const {
+    const RowSum &sum = chain_.sums[c];
+    const std::string type = typeOf(sum), numbers = std::to_string(numbersOf(sum)) + "u";
+    // Volatile, because a multiprocessor's own cache may hold what stood there before.
+    return type + " " + variable + " = " + neutral(sum.reduction, sum.to.dtype) +
+           ";\n#pragma unroll 8\nfor (u32 block = 0; block < " + count + "; ++block)\n" + variable + " = " +
+           combined(sum.reduction, variable,
+                    "((const volatile " + type + " *)" + name("q", c) + ")[(" + first + " + block * " +
+                        std::to_string(stride) + "u) * " + numbers + " + i]") +
+           ";\n";
   }
 
   const RowChain &chain_;

@@ -61,13 +61,14 @@ private:
 
   void touchAll(const KernelCall &call, const Launch &last) {
     // What another launch has read does not matter any more, nor what all blocks have before the last one goes on.
-    if (sums_.kernel.actions.size() == 1 && last.counters != 1)
+    if (sums_.kernel.actions.size() == 1 && !last.end->alone)
       for (const TensorView &view : call.inputs)
         touches_.push_back(touch(view, false, false));
     for (const TensorView &view : call.outputs) {
-      const bool ends = std::any_of(last.arguments.begin(), last.arguments.end(), [&](const Place &place) {
-        return !place.scratch && place.value == at(view.data).value;
-      });
+      bool ends = false;
+      for (size_t p = 0; p < last.end->parameters.size(); ++p)
+        ends = ends || (last.end->parameters[p].name.starts_with("out") && !last.arguments[p].scratch &&
+                        last.arguments[p].value == at(view.data).value);
       touches_.push_back(touch(view, ends && view.elements() == points_, true));
     }
   }

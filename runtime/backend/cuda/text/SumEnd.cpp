@@ -1,5 +1,7 @@
 #include "runtime/backend/cuda/text/SumEnd.h"
 
+#include <algorithm>
+
 namespace tessera::rt::cuda {
 
 static bool isRead(const PointLoop::Parameter &p) { return p.type.starts_with("const "); }
@@ -11,7 +13,7 @@ std::string SumEnd::source() const {
   };
   // A loop reads results through pointers of its own.
   for (const PointLoop::Parameter &p : parameters)
-    add(p, p.name, loops.empty() || isRead(p));
+    add(p, p.name, (loops.empty() || isRead(p)) && std::find(meeting.begin(), meeting.end(), p.name) == meeting.end());
   for (size_t l = 0; l < loops.size(); ++l) {
     code += "{\n";
     for (size_t p = 0; p < loops[l].parameters.size(); ++p) {
@@ -24,8 +26,8 @@ std::string SumEnd::source() const {
   }
   if (counts)
     signature += ", u32 *counters";
-  return prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n" + before + code +
-         after + "}\n";
+  return prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) + ") k(" + signature +
+         ") {\n" + before + code + after + "}\n";
 }
 
 } // namespace tessera::rt::cuda

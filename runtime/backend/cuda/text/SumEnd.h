@@ -25,14 +25,17 @@ namespace tessera::rt::cuda {
 constexpr size_t kMostSums = 16;
 
 struct SumEnd {
-  std::vector<PointLoop::Parameter> parameters;
+  std::vector<PointLoop::Parameter> parameters; // results are called out0, out1, ...
   std::string before; // the kernel's code until a thread has stored the result number i, of the type `index`
   std::string after;  // ends what `before` began
   IndexType index = {};
-  std::vector<PointLoop> loops = {}; // over as many points as there are results, one after the other
-  bool counts = false;               // `before` counts blocks in u32 *counters
+  std::vector<PointLoop> loops = {};     // over as many points as there are results, one after the other
+  bool counts = false;                   // `before` counts blocks in u32 *counters
+  bool alone = false;                    // all blocks have ended before a thread stores a result
+  int64_t block = 256;                   // threads
+  std::vector<std::string> meeting = {}; // parameters whose memory is seen through another one, too
 
-  /// A kernel of blocks of 256 threads. Its arguments are the parameters, then those of each loop, then the counters.
+  /// The kernel. Its arguments are the parameters, then those of each loop, then the counters.
   std::string source() const;
 };
 
