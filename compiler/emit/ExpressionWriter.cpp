@@ -2,6 +2,7 @@
 #include "compiler/emit/FusedLoop.h"
 #include "compiler/emit/PlanWriter.h"
 
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -63,6 +64,11 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
       }
       if (Error e = writeAttributes(&inner, rank, code->mutable_attributes()))
         return e;
+      if (inner.hasAttr(graph::kRoundsAttr)) { // a cast, which has no other attributes
+        plan::Attribute *rounds = code->add_attributes();
+        rounds->set_name("rounds");
+        rounds->set_i(1);
+      }
     }
     number[inner.getResult(0)] = next++;
   }

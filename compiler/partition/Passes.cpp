@@ -34,6 +34,8 @@ void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost) {
 }
 
 void buildOrderPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {
+  // Before fusion, which would put the conversions into loops, and before messages are chosen by the time of kernels.
+  manager.addPass(createNarrowProductsPass());
   // Before fusion, since its choice needs the time of every operator.
   if (join)
     manager.addPass(createJoinCollectivesPass(join));

@@ -76,6 +76,15 @@ def SliceEarlyPass : PartitionPass<"dist-slice-early"> {
   }];
 }
 
+def NarrowProductsPass : PartitionPass<"graph-narrow-products"> {
+  let summary = "Lets products store in 16 bits what is rounded before it is read";
+  let description = [{
+    Where conversions that graph-round-products has marked (`graph.rounds`) are all that reads the float32 sum of a
+    product, the product stores their type, and they are gone. Where a collective reads the sum, it stays, and the loop
+    around the conversion rounds.
+  }];
+}
+
 def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
   let summary = "Chooses which collectives are sent as one message, and which run beside kernels";
   let description = [{

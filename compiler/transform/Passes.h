@@ -6,6 +6,7 @@
 //   graph-lower-precision   mixed precision
 //   graph-decompose-norms   batch_norm and its gradient as reductions and arithmetic
 //   graph-simplify          merges and removes what the others left
+//   graph-round-products    chooses which sums of products are rounded before a loop reads them; mixed precision
 //   graph-index-limits      writes on inputs and targets the limit of their values
 //   graph-recompute         recomputes activations for the backward half
 //   graph-expire-copies     leaves open whether copies of parameters are kept; where memory is short

@@ -55,6 +55,19 @@ def SimplifyPass : GraphPass<"graph-simplify"> {
   }];
 }
 
+def RoundProductsPass : GraphPass<"graph-round-products"> {
+  let summary = "Marks conversions of products' sums that round inside of loops, too";
+  let description = [{
+    A product of 16-bit operands sums in float32 and hands the sum on. Where all readers of a sum convert it to the
+    operands' type, and the loops of dialects/graph/Fusion.h would store the conversions, or what rounding them first
+    does not change (`graph::roundsAlike`), the conversions get the attribute `graph.rounds`. What memory holds is the
+    same. Sums that a loop makes beside it are sums of rounded numbers then.
+
+    The pass sees the whole program, so that the places of rounding do not depend on a mesh. It runs after
+    graph-simplify, which leaves the operators that loops are made of.
+  }];
+}
+
 def IndexLimitsPass : GraphPass<"graph-index-limits"> {
   let summary = "Writes on inputs and targets the limit of their values";
   let description = [{

@@ -43,6 +43,11 @@ inline constexpr llvm::StringLiteral kAnewAttr = "graph.anew";
 /// the index as it was, which stands wherever it is not negative.
 inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";
 
+/// A conversion to 16 bits that rounds inside of a loop, too, where a value otherwise keeps its digits until it is
+/// stored: discardable, unit, on a cast. The pass graph-round-products marks such conversions in the whole program, so
+/// that every mesh rounds at the same places.
+inline constexpr llvm::StringLiteral kRoundsAttr = "graph.rounds";
+
 /// On arguments of the roles input and target: an i64 limit. The argument's values are indices from 0 to below the
 /// limit. The pass graph-index-limits computes it, and the plan's field id_limit hands it to the runtime.
 inline constexpr llvm::StringLiteral kIdLimitAttr = "graph.id_limit";

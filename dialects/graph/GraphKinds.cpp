@@ -18,13 +18,19 @@ bool mayKeepCopy(Operation *op) { return op->hasAttr(kKeepsCopyAttr); }
 
 bool isStretch(Operation *op) { return llvm::isa<BroadcastOp>(op); }
 
-bool isWidening(Operation *op) {
+/// By how many bits the result of a conversion between floating-point types is wider than the operand; 0: it is none.
+static int widening(Operation *op) {
   if (!isElementwise(op) || op->getNumOperands() != 1 || op->getNumResults() != 1)
-    return false;
+    return 0;
   auto from = llvm::dyn_cast<FloatType>(getElementTypeOrSelf(op->getOperand(0)));
   auto to = llvm::dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0)));
-  return from && to && from.getWidth() < to.getWidth();
+  return from && to ? int(to.getWidth()) - int(from.getWidth()) : 0;
 }
+
+bool isWidening(Operation *op) { return widening(op) > 0; }
+bool isNarrowing(Operation *op) { return widening(op) < 0; }
+
+bool roundsAlike(Operation *op) { return llvm::isa<NegOp, AbsOp, ReluOp, MaxOp, MinOp, SelectOp>(op); }
 
 std::optional<int64_t> microBatches(Operation *op) {
   if (auto rows = llvm::dyn_cast<MicroRowsOp>(op))

@@ -33,8 +33,13 @@ struct PlainReduction {
 };
 std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 
-/// The result has the operand's values in a wider floating-point type.
+/// The result has the operand's values in a wider floating-point type, or rounded to a narrower one.
 bool isWidening(mlir::Operation *op);
+bool isNarrowing(mlir::Operation *op);
+
+/// At each point the result is an operand's number, or that with another sign. So it is the same whether operands are
+/// rounded to fewer digits or the result is.
+bool roundsAlike(mlir::Operation *op);
 
 /// The number of micro-batches, if the operator takes the rows of one of them, adds up over all of them, or shows each
 /// of them a value anew (kAnewAttr). A loop adds up if an operator in it does.

@@ -323,7 +323,7 @@ private:
     default:
       dispatchClass(e_.typeOf(instr.operands[0]), [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
     }
-    if (exact_) { // a value that stays in the loop is what memory would hold
+    if (exact_ || instr.rounds) { // a value that stays in the loop is what memory would hold
       if (instr.type == plan::BF16)
         for (int64_t i = 0; i < n; ++i)
           y.f[i] = toFloat(toBfloat16(y.f[i]));

@@ -1,6 +1,7 @@
 // Elementwise operators, reductions and random fused expressions, plain and behind convolutions (so that
 // blocked layouts take part).
 #include "runtime/support/Scalar.h"
+#include "test/conformance/backend/Loops.h"
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -321,6 +322,37 @@ TEST_CASE("integers of every type are read, compared and converted", "[conforman
       if (f.kind == ElementwiseKind::Whole)
         c.plan.kernel(std::string(f.name), {a, b}, {c.output(type, shape)});
     check(c);
+  }
+}
+
+TEST_CASE("a conversion that rounds does so inside of a loop", "[conformance]") {
+  Random random(30);
+  const Shape shape = {40, 50};
+  for (plan::DType half : {plan::BF16, plan::F16}) {
+    Case c;
+    c.what = "a conversion to " + dtypeName(half);
+    c.tolerance = 1e-6;
+    const uint32_t x = c.plan.buffer(plan::F32, shape), rounded = c.plan.buffer(half, shape);
+    c.inputs[x] = random.reals(elementCount(shape), -9, 9);
+    const uint32_t apart = c.output(plan::F32, shape), together = c.output(plan::F32, shape);
+    const uint32_t row = c.output(plan::F32, {40, 1}), stored = c.output(half, shape);
+    c.plan.kernel("cast", {x}, {rounded});
+    Loop(c.plan, shape).in(rounded).op("mul", {0, 0}).out(apart, 1);
+    Loop(c.plan, shape)
+        .in(x)
+        .op("neg", {0})
+        .op("cast", {1}, half, 0, {{"rounds", int64_t(1)}})
+        .op("cast", {2}, plan::F32)
+        .op("mul", {3, 3})
+        .out(together, 4)
+        .out(row, 3, plan::SUM, {40, 1})
+        .out(stored, 2);
+    check(c);
+    for (const std::string &backend : backendsUnderTest()) {
+      const std::vector<Values> found = c.plan.run(backend, c.inputs, {apart, together});
+      INFO(c.what << " on " << backend);
+      CHECK(found[0] == found[1]);
+    }
   }
 }
 

@@ -321,6 +321,26 @@ TEST_CASE("the plan has the name under which a state is logged") {
   CHECK(binding(plan, plan::STATE, "s/good").log_as() == "");
 }
 
+TEST_CASE("a conversion in a loop keeps digits, unless it rounds") {
+  Module module(R"(
+    func.func @infer(%x: tensor<2xf32> {graph.role = "input", graph.name = "x"})
+        -> (tensor<2xf32> {graph.role = "output", graph.name = "kept"},
+            tensor<2xf32> {graph.role = "output", graph.name = "rounded"}) {
+      %kept, %rounded = graph.fused(%x) : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      ^bb0(%v: tensor<2xf32>):
+        %k = graph.cast %v : (tensor<2xf32>) -> tensor<2xbf16>
+        %kw = graph.cast %k : (tensor<2xbf16>) -> tensor<2xf32>
+        %r = graph.cast %v {graph.rounds} : (tensor<2xf32>) -> tensor<2xbf16>
+        %rw = graph.cast %r : (tensor<2xbf16>) -> tensor<2xf32>
+        graph.yield %kw, %rw : tensor<2xf32>, tensor<2xf32>
+      }
+      return %kept, %rounded : tensor<2xf32>, tensor<2xf32>
+    })");
+  auto after = run(module.plans()[0], {{"x", {1.001f, 257}}});
+  CHECK(after.at("kept") == std::vector<float>{1.001f, 257});
+  CHECK(after.at("rounded") == std::vector<float>{1, 256});
+}
+
 TEST_CASE("a step says whether it makes infinities of finite operands") {
   Module module(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2">} {

@@ -369,12 +369,12 @@ private:
     // For an operation on lanes, all operands are vectors of 16 elements.
     op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
     (full_[y] ? tape_.tileOps : tape_.laneOps).push_back(op);
-    round(y, instr.type);
+    round(y, instr.type, instr.rounds);
   }
 
-  /// In a reproducible plan a value that stays in a loop is what memory would hold.
-  void round(uint32_t y, plan::DType type) {
-    if (call_.exact && type == plan::BF16)
+  /// In a reproducible plan, and where an instruction rounds, a value that stays in a loop is what memory would hold.
+  void round(uint32_t y, plan::DType type, bool rounds = false) {
+    if ((call_.exact || rounds) && type == plan::BF16)
       (full_[y] ? tape_.tileOps : tape_.laneOps).push_back({vectorOps().find(VectorOp::RoundBf16, 0), y, y, y, y});
   }
 

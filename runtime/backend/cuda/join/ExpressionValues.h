@@ -17,10 +17,10 @@ class ExpressionValues {
 public:
   explicit ExpressionValues(const ExpressionCode &code) : code_(code) {}
 
-  /// Conversions between floating-point types change nothing inside a loop.
+  /// Conversions between floating-point types change nothing inside a loop, but those that round.
   uint32_t through(uint32_t v) const {
     while (const Instr *i = instr(v)) {
-      if (i->op != Op::Cast || !isFloat(i->type) || !isFloat(code_.typeOf(i->operands[0])))
+      if (i->op != Op::Cast || i->rounds || !isFloat(i->type) || !isFloat(code_.typeOf(i->operands[0])))
         break;
       v = i->operands[0];
     }

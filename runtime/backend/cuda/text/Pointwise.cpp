@@ -61,6 +61,8 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
       text = "to_int(" + operand(0) + ")";
     else
       text = "(" + type + ")" + operand(0);
+    if (instr.rounds)
+      text = loadCode(instr.type, storeCode(instr.type, "(" + text + ")"));
     break;
   }
   case Op::Select:

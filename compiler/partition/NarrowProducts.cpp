@@ -1,0 +1,65 @@
+//===- NarrowProducts.cpp - products that store in 16 bits what is rounded before it is read -----------===//
+//
+//   %s = conv %x, %w {wide}         float32         %y = conv %x, %w     bfloat16
+//   %y = cast %s {graph.rounds}     bfloat16   ->
+//
+// Where ranks add their sums before the conversion, a collective reads the sum, and the product stays as it is.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/Passes.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphKinds.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+#define GEN_PASS_DEF_NARROWPRODUCTSPASS
+#include "compiler/partition/Passes.h.inc"
+
+namespace {
+
+RankedTensorType narrowType(Operation *product) {
+  return cast<RankedTensorType>(product->getResult(0).getType()).clone(getElementTypeOrSelf(product->getOperand(0)));
+}
+
+bool isReadNarrow(Operation &op) {
+  return op.hasAttr(graph::kWide) && !op.use_empty() && all_of(op.getUsers(), [&](Operation *reader) {
+           return reader->hasAttr(graph::kRoundsAttr) && reader->getResult(0).getType() == narrowType(&op);
+         });
+}
+
+void narrow(Operation *product) {
+  Value sum = product->getResult(0);
+  const SmallVector<Operation *> conversions(product->getUsers());
+  sum.setType(narrowType(product));
+  product->removeAttr(graph::kWide);
+  for (Operation *conversion : conversions) {
+    conversion->getResult(0).replaceAllUsesWith(sum);
+    conversion->erase();
+  }
+}
+
+struct NarrowProductsPass : impl::NarrowProductsPassBase<NarrowProductsPass> {
+  void runOnOperation() override {
+    for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<Operation *> products;
+      for (Operation &op : func.getBody().getOps())
+        if (isReadNarrow(op))
+          products.push_back(&op);
+      for_each(products, narrow);
+    }
+  }
+};
+
+} // namespace
+
+} // namespace tessera::compiler

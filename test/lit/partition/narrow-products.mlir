@@ -1,0 +1,52 @@
+// RUN: tessera-opt --graph-narrow-products %s | FileCheck %s
+module attributes {dist.mesh = #dist.mesh<"data=2">} {
+  // CHECK-LABEL: func.func @product
+  // CHECK-NEXT: %[[Y:.*]] = graph.matmul %arg0, %arg1 : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xbf16>
+  // CHECK-NEXT: %[[R:.*]] = graph.relu %[[Y]]
+  // CHECK-NEXT: return %[[R]], %[[Y]]
+  func.func @product(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>) -> (tensor<4x6xbf16>, tensor<4x6xbf16>) {
+    %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+    %y = graph.cast %s {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    %z = graph.cast %s {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    %r = graph.relu %y : (tensor<4x6xbf16>) -> tensor<4x6xbf16>
+    return %r, %z : tensor<4x6xbf16>, tensor<4x6xbf16>
+  }
+
+  // CHECK-LABEL: func.func @convolution
+  // CHECK-NEXT: %[[Y:.*]] = graph.conv %arg0, %arg1
+  // CHECK-NOT:  wide
+  // CHECK-SAME: -> tensor<2x4x8x8xf16>
+  // CHECK-NEXT: return %[[Y]]
+  func.func @convolution(%x: tensor<2x3x8x8xf16>, %w: tensor<4x3x3x3xf16>) -> tensor<2x4x8x8xf16> {
+    %s = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, wide} : (tensor<2x3x8x8xf16>, tensor<4x3x3x3xf16>) -> tensor<2x4x8x8xf32>
+    %y = graph.cast %s {graph.rounds} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf16>
+    return %y : tensor<2x4x8x8xf16>
+  }
+
+  // Ranks add their sums before the conversion.
+  // CHECK-LABEL: func.func @partial
+  // CHECK-NEXT: %[[S:.*]] = graph.matmul {{.*}}wide{{.*}} -> tensor<4x6xf32>
+  // CHECK-NEXT: %[[T:.*]] = dist.collective "all-reduce" %[[S]]
+  // CHECK-NEXT: graph.cast %[[T]] {graph.rounds}
+  func.func @partial(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>) -> tensor<4x6xbf16> {
+    %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+    %t = dist.collective "all-reduce" %s {axes = ["data"], reduction = "sum"} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    %y = graph.cast %t {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    return %y : tensor<4x6xbf16>
+  }
+
+  // A conversion that does not round, and other readers, keep the sum.
+  // CHECK-LABEL: func.func @kept
+  // CHECK-COUNT-3: graph.matmul {{.*}}wide{{.*}} -> tensor<4x6xf32>
+  // CHECK-NOT: graph.matmul
+  func.func @kept(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>) -> (tensor<4x6xbf16>, tensor<4x6xbf16>, tensor<4x6xf32>, tensor<4x6xbf16>, tensor<4x6xf32>) {
+    %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+    %a = graph.cast %s : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    %t = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+    %b = graph.cast %t {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    %c = dist.collective "all-reduce" %t {axes = ["data"], reduction = "sum"} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    %u = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+    %d = graph.cast %u {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+    return %a, %b, %c, %d, %u : tensor<4x6xbf16>, tensor<4x6xbf16>, tensor<4x6xf32>, tensor<4x6xbf16>, tensor<4x6xf32>
+  }
+}
