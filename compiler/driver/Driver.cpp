@@ -119,6 +119,7 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   if (run.pipeline)
     result.mesh = run.pipeline->mesh;
   result.memory = std::move(fitted->memory);
+  result.times = std::move(fitted->times);
   result.recompute = std::move(fitted->recompute);
   result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
 

@@ -133,9 +133,10 @@ struct CompileResult {
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // none, cheap, full or full:0,2
-  size_t numOperators = 0;        // of the first function
-  WhatIfTables whatIf;            // of CompileOptions::whatIf
+  std::vector<compiler::ProgramTimes> times; // of the plan's programs; empty for a mesh with stages
+  std::string recompute = "none";            // none, cheap, full or full:0,2
+  size_t numOperators = 0;                   // of the first function
+  WhatIfTables whatIf;                       // of CompileOptions::whatIf
 };
 
 /// Is called with one line per phase, and with one per warning, which begins with "warning: ".

@@ -62,7 +62,7 @@ static llvm::Error overLimit(const Compilation &run, const FittedProgram &fitted
 
 /// Lays the program out. The caller checks whether it fits.
 static llvm::Error layOut(Compilation &run, FittedProgram &fitted) {
-  return compiler::planMemory(*fitted.local, emitOptions(run.options)).moveInto(fitted.memory);
+  return compiler::planMemory(*fitted.local, emitOptions(run.options), &fitted.times).moveInto(fitted.memory);
 }
 
 /// Phase 3 of a module in phase 2.

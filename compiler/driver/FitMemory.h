@@ -36,7 +36,8 @@ struct FittedProgram {
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages; `local` has a module per stage
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // in the form of --recompute
+  std::vector<compiler::ProgramTimes> times; // empty for a mesh with stages
+  std::string recompute = "none";            // in the form of --recompute
 };
 
 /// Runs phases 3 to 5 on a copy of a module in phase 2, and chooses strategies again until the program fits.

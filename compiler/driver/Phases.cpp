@@ -192,10 +192,8 @@ static void addStart(const Compilation &run, PassManager &passes) {
     passes.addPass(compiler::createAddStartProgramPass());
 }
 
-/// What is sent as one message or beside kernels, by the costs with which the report is made.
+/// What is sent as one message or beside kernels, and what operators take, by the costs with which the report is made.
 static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join) {
-  if (join.none())
-    return nullptr;
   return [&](func::FuncOp func) { return strategies::sentCollectives(func, model, join); };
 }
 

@@ -124,6 +124,10 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
       report["meshes"].push_back(toJson(candidate));
   if (!options.output.empty())
     report["memory"] = toJson(result.memory);
+  for (Json &function : report["functions"])
+    for (const compiler::ProgramTimes &times : result.times)
+      if (function["name"] == times.program)
+        function["step_ns"] = times.steps;
   if (result.pipeline)
     report["pipeline"] = toJson(*result.pipeline, result.memory);
   if (!result.roles.empty())

@@ -49,16 +49,17 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                                    : rt::printable(m.error));
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} {3} compute {4} + communication {5}\n", f.name,
-                   f.operators.size(), milliseconds(f.predicted()), f.pipelined ? "by all stages, of" : "=",
+                   f.operators.size(), milliseconds(f.predicted()),
+                   f.pipelined ? "by all stages, of"
+                   : f.beside  ? "beside each other, of"
+                               : "=",
                    milliseconds(f.compute), milliseconds(f.communication));
     out += formatv("             {0} collectives, {1}{2} sent per rank\n", f.numCollectives,
                    f.numMessages < f.numCollectives ? formatv("{0} messages, ", f.numMessages).str() : "",
                    bytesText(double(f.bytesSent)));
     if (f.beside)
-      out += formatv(
-          "             {0} message{1} beside kernels; the step is predicted {2}, of it exposed communication {3}\n",
-          f.beside->messages, f.beside->messages == 1 ? "" : "s", milliseconds(f.beside->predicted),
-          milliseconds(f.beside->exposed));
+      out += formatv("             {0} message{1} beside kernels; exposed communication {2}\n", f.beside->messages,
+                     f.beside->messages == 1 ? "" : "s", milliseconds(f.exposed()));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}{7}\n",

@@ -31,7 +31,7 @@ static llvm::Error enlarge(AssignOptions &assign, int64_t nodes) {
 
 static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport &report) {
   cluster.predicted = report.functions.front().predicted();
-  cluster.communication = report.functions.front().communication;
+  cluster.communication = report.functions.front().exposed();
 }
 
 /// Predicts the program that fits, with the recomputation of --recompute. If none fits, `cluster.error` says so.

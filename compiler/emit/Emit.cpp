@@ -57,13 +57,22 @@ Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &
   return plans;
 }
 
-Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
+Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options, std::vector<ProgramTimes> *times) {
   Expected<std::vector<PlanLayout>> layouts = buildPlanLayouts(local);
   if (!layouts)
     return layouts.takeError();
   MemoryReport report = largestOf(*layouts);
   for (const PlanLayout &layout : *layouts)
     report.stageBytes.push_back(layout.arenaBytes);
+  if (!times)
+    return report;
+  times->clear();
+  if (layouts->size() == 1)
+    for (const LayoutProgram &program : layouts->front().programs) {
+      ProgramTimes &known = times->emplace_back(ProgramTimes{program.name, {}});
+      for (const LayoutStep &step : program.steps)
+        known.steps.push_back(step.predicted);
+    }
   return report;
 }
 

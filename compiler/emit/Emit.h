@@ -58,8 +58,15 @@ struct MemoryReport {
   std::string str(size_t items = 8) const;
 };
 
-/// Lays the module out without writing anything.
-llvm::Expected<MemoryReport> planMemory(mlir::ModuleOp local, const EmitOptions &options);
+/// What one run of each step of a program is predicted to take, in ns; 0: nothing, or it is not known.
+struct ProgramTimes {
+  std::string program;
+  std::vector<int64_t> steps;
+};
+
+/// Lays the module out without writing anything. `times`: of each program, if all ranks have the same ones.
+llvm::Expected<MemoryReport> planMemory(mlir::ModuleOp local, const EmitOptions &options,
+                                        std::vector<ProgramTimes> *times = nullptr);
 
 /// Writes rank0.plan, rank1.plan, ... `sequential` is the unpartitioned module, local on a mesh of one rank; if it is
 /// given, it is written to sequential.plan. A file gets its name only when it is complete.

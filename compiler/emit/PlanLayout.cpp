@@ -342,6 +342,8 @@ private:
     step.op = op;
     if (auto message = op->getAttrOfType<IntegerAttr>(graph::kMessageAttr))
       step.message = int(message.getInt());
+    if (auto predicted = op->getAttrOfType<IntegerAttr>(graph::kPredictedAttr))
+      step.predicted = predicted.getInt();
     if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && op->hasAttr(graph::kBesideAttr))
       step.beside = dist::communicates(collective.getCollectiveKind());
     if (auto fused = dyn_cast<graph::FusedOp>(op))

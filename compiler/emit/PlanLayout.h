@@ -47,7 +47,8 @@ struct LayoutStep {
   llvm::SmallVector<int, 4> inputs, outputs;
   int message = -1; // steps behind each other with the same number are sent as one message; -1: this one is sent alone
   int joined = 0;   // how many steps behind this one are sent with it
-  bool beside = false; // a collective that runs beside kernels
+  bool beside = false;   // a collective that runs beside kernels
+  int64_t predicted = 0; // ns of one run (graph::kPredictedAttr); 0: not known
 };
 
 struct LayoutBinding {

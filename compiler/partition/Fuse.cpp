@@ -13,6 +13,7 @@
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/Messages.h"
 #include "dialects/graph/Order.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -79,6 +80,12 @@ private:
       if (has != ops.end()) // the same of all that have it
         fused->setAttr(name, (*has)->getAttr(name));
     }
+    int64_t ns = 0;
+    for (Operation *op : ops)
+      if (auto predicted = dyn_cast_or_null<IntegerAttr>(op->removeAttr(graph::kPredictedAttr)))
+        ns += predicted.getInt();
+    if (ns > 0)
+      fused->setAttr(graph::kPredictedAttr, builder.getI64IntegerAttr(ns));
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping mapping;
     for (Value input : inputs)

@@ -1,4 +1,4 @@
-//===- JoinCollectives.cpp - marks what is sent as one message, and what runs beside kernels -------===//
+//===- JoinCollectives.cpp - marks what is sent as one message, what runs beside kernels, and times --===//
 //
 // The pass marks only. graph-fuse keeps the turns of operators, and graph-schedule moves them there. So every pass
 // behind it sees single collectives, and a program whose marks are ignored computes the same.
@@ -43,6 +43,8 @@ struct JoinCollectivesPass : graph::FalliblePass<impl::JoinCollectivesPassBase<J
       number(sent->turns, graph::kTurnAttr);
       for (Operation *collective : sent->beside)
         collective->setAttr(graph::kBesideAttr, builder.getUnitAttr());
+      for (auto [op, ns] : sent->times)
+        op->setAttr(graph::kPredictedAttr, builder.getI64IntegerAttr(ns));
     }
     return llvm::Error::success();
   }

@@ -94,7 +94,8 @@ def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
     messages up to a size.
 
     If tessera-compile lets collectives run beside kernels (strategies/overlap/Overlap.h), those get the attribute
-    `dist.beside`, and every operator gets its turn in the order of execution as `graph.turn`.
+    `dist.beside`, and every operator gets its turn in the order of execution as `graph.turn`. Every operator also gets
+    the time that the cost model predicts for one run of it, as `graph.predicted_ns`.
   }];
   let options = [Option<"most", "most", "int64_t", "1 << 26", "Bytes of a joined message at most">];
 }

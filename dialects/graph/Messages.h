@@ -38,11 +38,16 @@ inline constexpr llvm::StringLiteral kMessageAttr = "dist.message";
 /// The attribute of a dist.collective that runs beside kernels (plan.proto, Resource).
 inline constexpr llvm::StringLiteral kBesideAttr = "dist.beside";
 
-/// How the collectives of a local function are sent.
+/// The time that one run of a local operator is predicted to take: i64, ns. A loop has that of its members, a member of
+/// a message its part. Operators that take no time have none.
+inline constexpr llvm::StringLiteral kPredictedAttr = "graph.predicted_ns";
+
+/// How the collectives of a local function are sent, and what its operators take.
 struct SentCollectives {
   std::vector<std::vector<mlir::Operation *>> messages; // those of two members and more
   std::vector<mlir::Operation *> beside;                // run beside kernels
   std::vector<std::vector<mlir::Operation *>> turns;    // which operators come first, second, ...; empty: see Order.h
+  std::vector<std::pair<mlir::Operation *, int64_t>> times = {}; // kPredictedAttr, of operators that take any
 };
 
 /// A collective as a step of a program.

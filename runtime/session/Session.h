@@ -21,6 +21,7 @@
 #include "runtime/session/Feed.h"
 #include "runtime/session/Platform.h"
 #include "runtime/telemetry/Latency.h"
+#include "runtime/telemetry/Prediction.h"
 #include "runtime/telemetry/Progress.h"
 #include "runtime/telemetry/RankLog.h"
 #include "runtime/telemetry/Trace.h"

@@ -87,6 +87,39 @@ private:
   std::vector<std::pair<int, std::string>> found_;
 };
 
+/// What communication takes of a step that no kernel hides, as rank 0 measures it: waiting for ranks that come later is
+/// part of it. In a pipeline ranks wait for other stages as well, so nothing is told there.
+class Exposed {
+public:
+  Exposed(const Session &s, const std::optional<Prediction> &predicted)
+      : told_(s.world.size() > 1 && s.executor.plan().stages() < 2), predicted_(predicted) {}
+
+  /// Notes a step, and adds it to the log.
+  void step(std::optional<double> seconds, std::vector<std::pair<std::string, double>> &fields) {
+    if (!told_ || !seconds)
+      return;
+    seconds_.push_back(*seconds);
+    fields.push_back({"exposed_seconds", *seconds});
+  }
+  /// Empty if nothing is known.
+  std::string summary() {
+    if (seconds_.empty())
+      return "";
+    std::nth_element(seconds_.begin(), seconds_.begin() + int64_t(seconds_.size() / 2), seconds_.end());
+    std::string text = "exposed communication: median " + milliseconds(seconds_[seconds_.size() / 2]) + " a step";
+    if (predicted_)
+      text += ", predicted " + milliseconds(double(predicted_->exposed) / 1e9) + " of " +
+              milliseconds(double(predicted_->end) / 1e9);
+    return text;
+  }
+
+private:
+  static std::string milliseconds(double seconds) { return numberText(seconds * 1e3, 4) + " ms"; }
+  const bool told_;
+  const std::optional<Prediction> &predicted_;
+  std::vector<double> seconds_; // by step
+};
+
 /// How many steps a run has altogether, those of a checkpoint included.
 int64_t lastStep(const Session &s, const DataSource &data, int64_t firstBatch) {
   if (s.options.steps > 0)
@@ -123,10 +156,13 @@ Status train(Session &s) {
   int program = findProgram(s.executor.plan(), "train");
   if (program < 0)
     return s.lasting(Status::error("the plan has no program 'train': compile with --train, or run with --infer"));
+  std::optional<Prediction> predicted; // known to rank 0
+  if (s.leader() && s.executor.plan().stages() < 2 && (s.world.size() > 1 || !s.options.traceFile.empty()))
+    predicted = Prediction::read(s.plan.path, s.executor.plan().programs(program));
   std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
   DataOptions dataOptions = s.dataOptions(true);
   if (!s.options.traceFile.empty()) {
-    trace.emplace(s.executor, s.options.trace, s.options.traceFile);
+    trace.emplace(s.executor, s.options.trace, s.options.traceFile, predicted);
     dataOptions.produced = trace->producer();
   }
   auto enter = [&](const char *what) {
@@ -170,6 +206,7 @@ Status train(Session &s) {
       return hosts.status();
     times.emplace(std::move(*hosts));
   }
+  Exposed exposed(s, predicted);
   double firstLoss = 0;
   int64_t evaluated = -1;
   int stopped = 0; // by this signal
@@ -194,7 +231,8 @@ Status train(Session &s) {
       return bad.status();
     enter("agreeing with the other ranks");
     std::optional<double> own;
-    if (std::optional<double> waited = s.executor.waitedSeconds())
+    const std::optional<double> waited = s.executor.waitedSeconds();
+    if (waited)
       own = now() - begin - *waited;
     Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own);
     if (!agreed)
@@ -231,6 +269,7 @@ Status train(Session &s) {
           {"seconds", seconds},
           {"samples_per_second", double(batch) / std::max(seconds, 1e-9)},
           {"memory_bytes", double(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
+      exposed.step(waited, fields);
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
       if (timed)
@@ -257,6 +296,8 @@ Status train(Session &s) {
     if (stopped)
       s.console.line("stopped after step " + std::to_string(place.step));
     summarise(s, progress, place.step - first, firstLoss, times ? times->summary() : "");
+    if (std::string what = exposed.summary(); !what.empty())
+      s.console.line(what);
     if (std::string what = recovery.summary(); !what.empty())
       s.console.line(what);
   }

@@ -117,8 +117,8 @@ Result<StepRange> parseStepRange(const std::string &text) {
   return range;
 }
 
-Trace::Trace(Executor &executor, StepRange range, std::string file)
-    : executor_(executor), range_(range), file_(std::move(file)) {}
+Trace::Trace(Executor &executor, StepRange range, std::string file, std::optional<Prediction> predicted)
+    : executor_(executor), range_(range), file_(std::move(file)), predicted_(std::move(predicted)) {}
 
 Trace::~Trace() {
   if (active())
@@ -244,6 +244,43 @@ std::string Trace::stepText(const Event &event) const {
   return text + "}";
 }
 
+/// The tracks of a rank in the order in which they are shown, by the number of the track.
+static constexpr struct {
+  int number;
+  const char *name;
+  bool predicted;
+} kTracks[] = {{0, "steps", false},   {4, "predicted compute", true}, {5, "predicted communication", true},
+               {1, "compute", false}, {2, "communication", false},    {3, "input", false}};
+
+/// What was predicted of every step, from the begin of the first kernel or collective that it ran; or from the end of
+/// the prediction before it, where the steps took less time than that.
+std::string Trace::predictedText(const std::vector<Event> &sorted, int64_t shift) const {
+  std::string text;
+  int64_t begin = INT64_MIN;
+  for (auto step = sorted.begin(); step != sorted.end(); ++step) {
+    if (step->track != Track::Step || step->what)
+      continue;
+    const auto first = std::find_if(step, sorted.end(), [&](const Event &event) {
+      return event.track == Track::Compute || event.track == Track::Communication;
+    });
+    if (first == sorted.end() || first->begin > step->end)
+      continue;
+    const plan::Program &program = executor_.plan().programs(first->program);
+    begin = std::max(begin, nanoseconds(first->begin) + shift);
+    for (const Prediction::Run &run : predicted_->runs) {
+      const bool communicates = executor_.communicates(first->program, int(run.at.step));
+      const std::string which = executor_.order(first->program).callText(run.at);
+      text += "{\"ph\": \"X\", \"pid\": " + std::to_string(executor_.plan().rank()) +
+              ", \"tid\": " + (communicates ? "5" : "4") + ", \"ts\": " + microseconds(begin + run.begin) +
+              ", \"dur\": " + microseconds(run.end - run.begin) +
+              ", \"name\": " + quotedJson(program.steps(int(run.at.step)).name() + (which.empty() ? "" : "/" + which)) +
+              ", \"cat\": \"predicted\"},\n";
+    }
+    begin += predicted_->end;
+  }
+  return text;
+}
+
 /// This rank's events, `shift` nanoseconds later, each followed by a comma and the end of a line.
 std::string Trace::text(int64_t shift) const {
   const int rank = int(executor_.plan().rank());
@@ -255,11 +292,13 @@ std::string Trace::text(int64_t shift) const {
   };
   describe("process_name", 0, "\"name\": " + quotedJson("rank " + std::to_string(rank) + " (" + processText() + ")"));
   describe("process_sort_index", 0, "\"sort_index\": " + std::to_string(rank));
-  const char *tracks[] = {"steps", "compute", "communication", "input"};
-  for (int track = 0; track < 4; ++track) {
-    describe("thread_name", track, std::string("\"name\": \"") + tracks[track] + "\"");
-    describe("thread_sort_index", track, "\"sort_index\": " + std::to_string(track));
-  }
+  const bool predicts = predicted_ && rank == 0; // of the others it is the same
+  int place = 0;
+  for (const auto &track : kTracks)
+    if (predicts || !track.predicted) {
+      describe("thread_name", track.number, std::string("\"name\": \"") + track.name + "\"");
+      describe("thread_sort_index", track.number, "\"sort_index\": " + std::to_string(place++));
+    }
   std::vector<Event> sorted = events_;
   // The last batches that were ready before the first step are needed by the first steps, so they are part of the
   // trace.
@@ -284,7 +323,7 @@ std::string Trace::text(int64_t shift) const {
       text += "\"name\": \"step " + number + "\", \"cat\": \"step\", \"args\": {\"step\": " + number + "}";
     text += "},\n";
   }
-  return text;
+  return predicts ? text + predictedText(sorted, shift) : text;
 }
 
 Status Trace::write() {

@@ -3,9 +3,9 @@
 // Records what a rank does in some training steps; then rank 0 writes all ranks' events to one file in the trace event
 // format of Chrome, which https://ui.perfetto.dev opens. A rank is a process with four tracks: the steps and their
 // phases, kernels (bytes, flops), collectives (kind, group, bytes sent, bandwidth), and the thread that prepares
-// batches.
+// batches. Above what rank 0 measured stands what was predicted of each step, from the step's first kernel on.
 //
-//   Trace trace(executor, {10, 12}, "trace.json");
+//   Trace trace(executor, {10, 12}, "trace.json", Prediction::read("plan", program));
 //   DataOptions options;
 //   options.produced = trace.producer();
 //   for (int64_t step = 1; ; ++step) {
@@ -26,6 +26,7 @@
 
 #include "runtime/data/DataSource.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/telemetry/Prediction.h"
 
 #include <mutex>
 
@@ -41,8 +42,8 @@ Result<StepRange> parseStepRange(const std::string &text);
 
 class Trace {
 public:
-  /// The executor outlives it.
-  Trace(Executor &executor, StepRange range, std::string file);
+  /// The executor outlives it. `predicted`: of the program that a step runs; nothing: it is not shown.
+  Trace(Executor &executor, StepRange range, std::string file, std::optional<Prediction> predicted = std::nullopt);
   ~Trace();
 
   /// Replaces the range. Called before the first begin().
@@ -75,10 +76,12 @@ private:
   Status write();
   std::string text(int64_t shift) const;
   std::string stepText(const Event &event) const;
+  std::string predictedText(const std::vector<Event> &sorted, int64_t shift) const;
 
   Executor &executor_;
   StepRange range_;
   const std::string file_;
+  const std::optional<Prediction> predicted_;
   int64_t step_ = 0; // that is being recorded; 0: none
   Time stepBegin_, phaseBegin_;
   const char *phase_ = nullptr;

@@ -3,6 +3,8 @@
 #include "dialects/graph/Graph.h"
 #include "strategies/cost/LoopCost.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 using namespace mlir;
 
 namespace tessera::strategies {
@@ -36,16 +38,44 @@ SentProgram LocalCost::sent(const CostModel &model, const JoinOptions &options) 
   return sendProgram(model, {looped, kernels, senders, program.parts, persistentBytes}, options);
 }
 
+/// What operators take, those left out that take nothing.
+static std::vector<std::pair<Operation *, int64_t>> timesOf(const LocalCost &cost, const CostModel &model,
+                                                            llvm::ArrayRef<std::vector<int>> messages) {
+  std::vector<std::pair<Operation *, int64_t>> times;
+  for (auto [op, ns] : llvm::zip_equal(cost.program.operators, cost.kernels))
+    if (ns > 0)
+      times.push_back({op, ns});
+  llvm::DenseMap<int, const graph::Sender *> senders; // by step of the loops; looked up only
+  for (const graph::Sender &sender : cost.senders)
+    senders[sender.step] = &sender;
+  auto add = [&](llvm::ArrayRef<int> steps) {
+    std::vector<const graph::Sender *> members;
+    for (int step : steps)
+      members.push_back(senders.lookup(step));
+    for (auto [step, share] : llvm::zip_equal(steps, shareMessage(model, members)))
+      if (share > 0)
+        times.push_back({cost.program.operators[size_t(cost.looped.members[size_t(step)].front())], share});
+  };
+  llvm::DenseSet<int> joined; // looked up only
+  for (const std::vector<int> &message : messages) {
+    add(message);
+    joined.insert(message.begin(), message.end());
+  }
+  for (const graph::Sender &sender : cost.senders)
+    if (!joined.contains(sender.step))
+      add(sender.step);
+  return times;
+}
+
 llvm::Expected<graph::SentCollectives> sentCollectives(func::FuncOp func, const CostModel &model,
                                                        const JoinOptions &options) {
-  graph::SentCollectives how;
-  if (options.none())
-    return how;
   llvm::Expected<LocalCost> cost = LocalCost::of(func, model);
   if (!cost)
     return cost.takeError();
+  graph::SentCollectives how;
   const SentProgram sent = cost->sent(model, options);
   how.messages = graph::operatorsOf(cost->program, cost->looped, sent.messages);
+  how.times = timesOf(*cost, model, sent.messages);
   if (!sent.beside)
     return how;
   const graph::MessageFlow flow(cost->looped.flow, sent.messages);

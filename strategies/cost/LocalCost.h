@@ -32,7 +32,7 @@ private:
   explicit LocalCost(mlir::func::FuncOp func);
 };
 
-/// How the collectives of a local function are sent.
+/// How the collectives of a local function are sent, and what its operators take.
 llvm::Expected<graph::SentCollectives> sentCollectives(mlir::func::FuncOp func, const CostModel &model,
                                                        const JoinOptions &options);
 

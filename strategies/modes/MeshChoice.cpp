@@ -110,8 +110,8 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
       candidate.error = llvm::toString(std::move(e));
     } else if (!report.functions.empty()) {
       const FunctionReport &f = report.functions.front();
-      candidate.predicted = f.total();
-      candidate.communication = f.communication;
+      candidate.predicted = f.predicted();
+      candidate.communication = f.exposed();
       candidate.peakBytes = f.peakBytes;
       candidate.work = f.search.work;
     }

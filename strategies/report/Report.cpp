@@ -280,9 +280,7 @@ Json toJson(const AssignReport &report) {
                      {"persistent_bytes", f.persistentBytes},
                      {"peak_bytes_estimate", f.peakBytes}};
     if (f.beside)
-      function["beside"] = {{"predicted_ns", f.beside->predicted},
-                            {"exposed_ns", f.beside->exposed},
-                            {"num_messages", f.beside->messages}};
+      function["beside"] = {{"exposed_ns", f.beside->exposed}, {"num_messages", f.beside->messages}};
     if (!f.search.searcher.empty())
       function["search"] = {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},

@@ -93,8 +93,10 @@ struct FunctionReport {
   std::optional<Cost> pipelined; // of a pipeline: the time of a step in the order of its stages
   /// The work in line: of a pipeline of all stages, which run beside each other.
   Cost total() const { return compute + communication; }
-  /// The time of a step with its collectives in line. Whoever tells one, tells this.
-  Cost predicted() const { return pipelined.value_or(total()); }
+  /// The time of a step. Whoever tells one, tells this.
+  Cost predicted() const { return pipelined ? *pipelined : beside ? beside->predicted : total(); }
+  /// What communication takes of it that no kernel hides; of a pipeline the communication of all stages.
+  Cost exposed() const { return beside ? beside->exposed : communication; }
 };
 
 struct AssignReport {

@@ -11,6 +11,7 @@ from cases import case, main
 from launching import Launching, expect
 
 TRACKS = {0: "steps", 1: "compute", 2: "communication", 3: "input"}
+PREDICTED = {4: "predicted compute", 5: "predicted communication"}  # of rank 0
 
 
 def events(path):
@@ -32,10 +33,10 @@ def expect_nested(found, rank, track):
     open_ends, last = [], 0
     for event in spans(found, rank, track):
         begin, end = nanoseconds(event)
-        expect(0 <= last <= begin <= end, f"rank {rank}, {TRACKS[track]}: {event} is out of order")
+        expect(0 <= last <= begin <= end, f"rank {rank}, {track}: {event} is out of order")
         while open_ends and open_ends[-1] <= begin:
             open_ends.pop()
-        expect(not open_ends or end <= open_ends[-1], f"rank {rank}, {TRACKS[track]}: {event} overlaps another")
+        expect(not open_ends or end <= open_ends[-1], f"rank {rank}, {track}: {event} overlaps another")
         open_ends.append(end)
         last = begin
 
@@ -47,6 +48,21 @@ def facts(c, plan):
     return [(p["num_collectives"], p["bytes_sent"], p["kernels"]) for p in trains]
 
 
+def check_predicted(plan, found, first, last):
+    """Above what rank 0 measured of a step stands what was predicted of it, by the names of the plan's steps."""
+    order = {e["args"]["name"]: [i["args"]["sort_index"] for i in found if i["name"] == "thread_sort_index"
+                                 and (i["pid"], i["tid"]) == (0, e["tid"])]
+             for e in found if e["ph"] == "M" and e["pid"] == 0 and e["name"] == "thread_name"}
+    expect(order["predicted compute"] < order["compute"] and order["predicted communication"] < order["compute"], order)
+    report = next(f for f in json.loads((plan / "report.json").read_text())["functions"] if f["name"] == "train")
+    measured, predicted = ([[nanoseconds(e)[0], e["name"], e["dur"]] for t in tracks for e in spans(found, 0, t)]
+                           for tracks in ((1, 2), (4, 5)))
+    expect({name for _, name, _ in predicted} <= {name for _, name, _ in measured}, "what was predicted did not run")
+    expect(min(predicted)[0] == min(measured)[0], "the prediction does not begin with the first kernel")
+    told, once = sum(m[2] for m in predicted) * 1e3, sum(report["step_ns"])
+    expect(once > 0 and abs(told - once * (last - first + 1)) < 1, f"{told} is not {last - first + 1} times {once}")
+
+
 def check(c, plan, path, ranks, first, last, wider=1):
     found = events(path)
     expect({e["pid"] for e in found} == set(range(ranks)), "not all ranks are there")
@@ -55,8 +71,9 @@ def check(c, plan, path, ranks, first, last, wider=1):
     for rank, (collectives, sent, kernels) in enumerate(facts(c, plan)):
         named = {e["tid"]: e["args"]["name"] for e in found
                  if e["ph"] == "M" and e["pid"] == rank and e["name"] == "thread_name"}
-        expect(named == TRACKS, f"rank {rank} has the tracks {named}")
-        for track in TRACKS:
+        tracks = {**TRACKS, **({} if rank else PREDICTED)}
+        expect(named == tracks, f"rank {rank} has the tracks {named}")
+        for track in tracks:
             expect_nested(found, rank, track)
         wanted = [f"step {n}" for n in range(first, last + 1)]
         expect([e["name"] for e in spans(found, rank, 0) if e["cat"] == "step"] == wanted, "the steps are others")
@@ -72,6 +89,8 @@ def check(c, plan, path, ranks, first, last, wider=1):
             expect("joined" in e["args"] or e["dur"] < 1 or
                    abs(e["args"]["GB/s"] * e["dur"] * 1e3 / e["args"]["bytes_sent"] - 1) < 1e-3, f"{e}")
         expect(spans(found, rank, 3), f"rank {rank} prepared no batch")
+        if rank == 0:
+            check_predicted(plan, found, first, last)
         # Kernels and collectives fill the program's time, and phases fill the step's.
         for step in (e for e in spans(found, rank, 0) if e["cat"] == "step"):
             def inside(candidates, outer):

@@ -184,8 +184,8 @@ std::string header(const Json &report, const Json &function, const Painter &pain
                text(report, "model") + ": " + text(function, "name") + (mesh.empty() ? " on one rank" : " on " + mesh) +
                    ", mode " + text(report, "mode")) +
          label(kModule, 46, "faint",
-               "predicted " + ms(predictedNs(function)) + (report.contains("pipeline") ? " by all stages, of" : " =") +
-                   " compute " + ms(compute) + " + communication " + ms(communication) + "; one rank sends " +
+               "predicted " + ms(predictedNs(function)) + ofItsWork(report, function) + " compute " + ms(compute) +
+                   " + communication " + ms(communication) + "; one rank sends " +
                    bytesText(number(function, "bytes_sent")) + memory) +
          painter.legend(58) + label(kModule, 94, "faint", "module") + label(kOperators, 94, "faint", "operators") +
          label(kResult, 94, "faint", "their results") + label(kTime, 94, "faint", "compute") +

@@ -32,6 +32,13 @@ inline double predictedNs(const Json &function) {
   return predicted > 0 ? predicted : number(function, "compute_ns") + number(function, "communication_ns");
 }
 
+/// How the predicted time of a function follows from its compute and its communication, in a word.
+inline const char *ofItsWork(const Json &report, const Json &function) {
+  return report.contains("pipeline")                           ? " by all stages, of"
+         : function.is_object() && function.contains("beside") ? " beside each other, of"
+                                                               : " =";
+}
+
 /// How often a step runs a collective of the report.
 inline uint64_t timesOf(const Json &collective) { return uint64_t(std::max(1.0, number(collective, "times"))); }
 

@@ -178,13 +178,11 @@ std::string toText(const Report &report, bool all) {
   for (const Json &f : list(j, "functions")) {
     double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
     const double predicted = predictedNs(f);
-    out += "\n" + rt::printable(text(f, "name")) + ": predicted " + ms(predicted) +
-           (j.contains("pipeline") ? " by all stages, of" : " =") + " compute " + ms(compute) + " + communication " +
-           ms(communication) + "\n";
+    out += "\n" + rt::printable(text(f, "name")) + ": predicted " + ms(predicted) + ofItsWork(j, f) + " compute " +
+           ms(compute) + " + communication " + ms(communication) + "\n";
     if (f.is_object() && f.contains("beside"))
       out += "  " + std::to_string(int64_t(number(f["beside"], "num_messages"))) +
-             " messages beside kernels; the step is predicted " + ms(number(f["beside"], "predicted_ns")) +
-             ", of it exposed communication " + ms(number(f["beside"], "exposed_ns")) + "\n";
+             " messages beside kernels; exposed communication " + ms(number(f["beside"], "exposed_ns")) + "\n";
     if (f.is_object() && f.contains("search")) {
       const Json &s = f["search"];
       char gap[40];

@@ -59,7 +59,9 @@ std::string titleOf(const Block &block) {
 std::string screenText(const Json &function, const Json &report) {
   const Network network = readNetwork(function);
   std::string out = "  " + column("largest costs", kName) + column("time", 12) +
-                    (report.contains("pipeline") ? "of all stages' work\n" : "of the step\n");
+                    (report.contains("pipeline")   ? "of all stages' work\n"
+                     : function.contains("beside") ? "of the step's work\n"
+                                                   : "of the step\n");
   std::vector<CostItem> costs = costItems(network, report);
   for (size_t i = 0; i < std::min(costs.size(), kCosts); ++i) {
     const CostItem &cost = costs[i];

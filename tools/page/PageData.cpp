@@ -38,12 +38,16 @@ Json headJson(const Json &report, const Network &network, const PagePlans &plans
                {"memory_limit", limit}};
   head["search"] = function.contains("search") ? function["search"] : Json();
   head["pipeline"] = pipelineJson(report);
+  if (head["beside"] = Json(); function.is_object() && function.contains("beside"))
+    head["beside"] = {{"exposed_ns", number(function["beside"], "exposed_ns")},
+                      {"num_messages", number(function["beside"], "num_messages")}};
   std::vector<CostItem> costs = costItems(network, report);
   head["num_costs"] = costs.size();
   costs.resize(std::min(costs.size(), kCosts));
   head["costs"] = toJson(costs);
-  // In a pipeline stages wait for each other: what links save of the work is not what they save of the step.
-  const bool staged = !head["pipeline"].is_null();
+  // Where stages wait for each other, or collectives run beside kernels, what links save of the work is not what they
+  // save of the step.
+  const bool staged = !head["pipeline"].is_null() || !head["beside"].is_null();
   const double twice = staged ? -1 : withBandwidth(function, 2), infinite = staged ? -1 : withBandwidth(function, 1e18);
   head["twice_the_bandwidth_ns"] = twice < 0 ? Json() : Json(twice);
   head["infinite_bandwidth_ns"] = infinite < 0 ? Json() : Json(infinite);

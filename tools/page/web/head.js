@@ -1,6 +1,6 @@
 // What the plan is, what a step costs and why, and what would lower it.
 function renderHead() {
-  const head = DATA.head, section = byId("head"), step = head.predicted_ns, work = workOf(head), ofWork = head.pipeline ? "of the work of all stages" : "of the step";
+  const head = DATA.head, section = byId("head"), step = head.predicted_ns, work = workOf(head), ofWork = ofWorkText(head);
   const mesh = DATA.mesh || "one rank";
   byId("title").textContent = DATA.model + " on " + plural(DATA.num_ranks, "rank");
   byId("subtitle").textContent = `${head.function}, mesh ${mesh}, mode ${DATA.mode}, topology ${DATA.topology}` +
@@ -14,7 +14,8 @@ function renderHead() {
   const search = head.search;
   section.append(el("div", { class: "tiles" },
     tile("Predicted step", time(step), bar([[1 - share, "compute"], [share, "communication"]]),
-      note(`${head.pipeline ? "all stages: " : ""}compute ${time(head.compute_ns)}, communication ${time(head.communication_ns)} (${percent(share)})`)),
+      note(`${head.pipeline ? "all stages: " : ""}compute ${time(head.compute_ns)}, communication ${time(head.communication_ns)} (${percent(share)})` +
+        (head.beside ? `, exposed ${time(head.beside.exposed_ns)}` : ""))),
     head.pipeline ? tile("Pipeline", plural(head.pipeline.stages, "stage"), note(`${head.pipeline.micro_batches === 1 ? "1 micro-batch" : head.pipeline.micro_batches + " micro-batches"}, schedule ${head.pipeline.schedule}, bubble ${percent(head.pipeline.bubble)}`)) : null,
     measured ? tile("Measured step", time(measured), note(`step ${DATA.trace.step} of ${DATA.trace.file}: ${digits(measured / step)} times the prediction`)) : null,
     tile("Distance from the proven bound", search ? (search.optimal ? "none: optimal" : "at most " + atMost(search.gap)) : "not searched",
@@ -40,25 +41,28 @@ function costTitle(cost) {
   return cost.what + (cost.count > 1 ? ` and ${cost.count - 1} alike` : "") + ` (${cost.kind})`;
 }
 
-/// What all operators and collectives of a step take: the step itself, but for a pipeline, whose stages work beside each other.
+/// What all operators and collectives of a step take: the step itself, but where stages, or kernels and collectives, work beside each other.
 const workOf = head => head.compute_ns + head.communication_ns;
+const ofWorkText = head => head.pipeline ? "of the work of all stages" : head.beside ? "of the step's work" : "of the step";
 
 function answers() {
   const head = DATA.head, step = head.predicted_ns, work = workOf(head), first = head.costs[0], search = head.search, arena = DATA.arena;
   const list = [];
   const parts = PARTS.map((name, p) => [name, sum(NODES.map(n => n.compute[p] + n.communication[p]))]).filter(([, ns]) => ns > 0);
   list.push(["Why does a step take this long?", (head.pipeline ? `Each of ${plural(head.pipeline.stages, "stage")} waits for the others ${percent(head.pipeline.bubble)} of the step, on average (tessera-dump --schedule shows when). Of their work ` : "") +
-    `${percent(head.compute_ns / work)} is compute and ${percent(head.communication_ns / work)} communication, which the prediction adds up without overlap. ` +
+    `${percent(head.compute_ns / work)} is compute and ${percent(head.communication_ns / work)} communication` + (head.beside
+      ? `. ${plural(head.beside.num_messages, "message")} of it ${head.beside.num_messages === 1 ? "runs" : "run"} beside kernels, so that the step takes ${time(step)}, and ${time(head.beside.exposed_ns)} of it are communication that no kernel hides. `
+      : ", which the prediction adds up without overlap. ") +
     (parts.length > 1 ? parts.map(([name, ns]) => `${name} ${percent(ns / work)}`).join(", ") + ". " : "") +
     (head.costs.length > 2 ? `The three largest costs are ${percent(sum(head.costs.slice(0, 3).map(c => c.share)))} of it.` : "")]);
   const heaviest = NODES.reduce((a, b) => a && a.total >= b.total ? a : b, null);
   if (heaviest)
     list.push(["Which operator costs most?", [el("button", { type: "button", onclick: () => showNode(heaviest.index, true) }, heaviest.name),
-      ` costs ${time(heaviest.total)}, ${percent(heaviest.total / work)} ${head.pipeline ? "of the work of all stages" : "of the step"}, with its gradients and updates.` +
+      ` costs ${time(heaviest.total)}, ${percent(heaviest.total / work)} ${ofWorkText(head)}, with its gradients and updates.` +
       (first && first.count > 1 && !first.communication ? ` The costliest kind is ${costTitle(first)}: ${time(first.ns)} together.` : "")]]);
   const twice = head.twice_the_bandwidth_ns;
   const flips = wouldWin(2);
-  if (!head.pipeline) list.push(["What would twice the bandwidth do?", (twice == null
+  if (!head.pipeline && !head.beside) list.push(["What would twice the bandwidth do?", (twice == null
     ? `The step would take at least ${time(step - head.communication_ns / 2)}, ${percent(head.communication_ns / 2 / step)} less: this report does not tell latency from bandwidth.`
     : `This plan's step would take ${time(twice)}, ${percent((step - twice) / step)} less; with infinitely fast links ${time(head.infinite_bandwidth_ns)}.`) +
     (flips.length ? ` ${plural(flips.length, "operator")} would then be cut another way (What if).` : DATA.classes.some(c => c.alternatives) ? " No operator would by itself be cut another way." : "")]);

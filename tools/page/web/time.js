@@ -115,6 +115,7 @@ function renderTime() {
   const line = zoomed("Time line of a step: computation and communication; the table below has its sums", extent, height, draw, hit, kLeft);
   section.append(el("h2", { id: "time-title" }, "Time"),
     el("p", {}, (head.pipeline ? `The stages work beside each other: the predicted step takes ${time(head.predicted_ns)}, and tessera-dump --schedule shows when each does what. This time line has the work of all of them, one operator after the other.`
+      : head.beside ? `Collectives run beside kernels: the predicted step takes ${time(head.predicted_ns)}, and ${time(head.beside.exposed_ns)} of it are exposed communication. This time line has all of its work, one operator after the other; a trace (tessera-run --trace) shows when each is expected.`
       : `All ranks run the same program: one time line is predicted for ${DATA.num_ranks === 1 ? "the rank" : `the ${DATA.num_ranks} of them`}. It adds compute and communication, so that all communication is exposed, ${percent(head.communication_ns / head.predicted_ns)} of the step.`) +
       (trace ? ` Below it is step ${trace.step} as ${trace.file} measured it` + (trace.num_ranks > trace.ranks.length ? `, ${trace.ranks.length} of ${trace.num_ranks} ranks.` : ".") : "")),
     el("div", { class: "legend" }, [["compute", "forward"], ["backward", "backward"], ["update", "update"], ["communication", "communication"]].map(([fill, name]) =>
@@ -123,7 +124,7 @@ function renderTime() {
         el("span", {}, el("span", { class: "swatch", style: `background:color-mix(in srgb,var(--${fill}) ${part}%,var(--page))` }), name))),
     line.tools, line.canvas);
   const row = (name, step, compute, communication, gaps) => [name, time(step), time(compute), time(communication), ...sharesOf(gaps, step).map(percent)];
-  const rows = [row(head.pipeline ? "work of all stages" : "predicted", workOf(head), head.compute_ns, head.communication_ns, gapsPredicted)];
+  const rows = [row(head.pipeline ? "work of all stages" : head.beside ? "predicted work" : "predicted", workOf(head), head.compute_ns, head.communication_ns, gapsPredicted)];
   for (const rank of trace ? trace.ranks : []) {
     const { step, gaps } = measured.get(rank.rank);
     rows.push(row(`rank ${rank.rank}, measured`, step, rank.compute_us * 1000, rank.communication_us * 1000, gaps));

@@ -43,10 +43,10 @@ function renderTraffic() {
   section.append(el("p", {}, least === most ? `Every rank sends ${bytes(most)} a step.` : `Ranks send between ${bytes(least)} (rank ${sent.indexOf(least)}) and ${bytes(most)} (rank ${sent.indexOf(most)}) a step.`));
 }
 
-/// The predicted step with links of `times` the bandwidth, all else equal; null where the report does not tell latency, or where stages wait for each other.
+/// The predicted step with links of `times` the bandwidth, all else equal; null where the report does not tell latency, or where the work is not the step.
 function stepAt(times) {
   const all = DATA.operators.flatMap(o => DATA.classes[o[1]].collectives || []).concat(DATA.boundary);
-  if (DATA.head.pipeline || all.some(c => c.latency_ns === undefined)) return null;
+  if (DATA.head.pipeline || DATA.head.beside || all.some(c => c.latency_ns === undefined)) return null;
   return DATA.head.compute_ns + sum(all.map(c => c.bytes_sent > 0 ? c.latency_ns + (c.cost_ns - c.latency_ns) / times : c.cost_ns));
 }
 
@@ -58,7 +58,7 @@ function renderWhatIf() {
   const update = () => {
     const times = 10 ** Number(slider.value), at = stepAt(times), wins = wouldWin(times);
     chosen.textContent = `${digits(times)} times the bandwidth`;
-    out.replaceChildren(el("p", {}, at === null ? DATA.head.pipeline ? "Stages of a pipeline wait for each other, so the step does not follow from the links alone." : "This report does not tell latency from bandwidth; compile the plan again to see it."
+    out.replaceChildren(el("p", {}, at === null ? DATA.head.pipeline ? "Stages of a pipeline wait for each other, so the step does not follow from the links alone." : DATA.head.beside ? "Collectives run beside kernels, so the step does not follow from the links alone." : "This report does not tell latency from bandwidth; compile the plan again to see it."
       : `This plan's step would take ${time(at)}: ${percent(Math.abs(at - step) / step)} ${at <= step ? "less" : "more"}.`),
       ...(wins.length ? [el("p", {}, `Operators that another strategy would serve better then, each by itself:`), table([["operator"], ["instead"], ["from links, times", true]],
         wins.slice(0, 12).map(w => [el("button", { type: "button", onclick: () => showNode(w.node.index, true) }, w.op), w.a.strategy || "nothing cut", digits(w.links)]))] : []));
