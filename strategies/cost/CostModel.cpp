@@ -19,6 +19,9 @@ namespace {
 /// by some thousandths.
 constexpr double kOfExchange = 1 + 1.0 / 256;
 
+/// What a core does for each byte of a collective, in passes through memory, where the machine does not say it.
+constexpr double kPassesPerByte = 8;
+
 Cost toNanoseconds(double seconds) {
   // Rounds up to whole nanoseconds. The small term keeps a whole number that rounding has raised a little.
   double ns = std::ceil(seconds * 1e9 - 1e-6);
@@ -31,6 +34,17 @@ CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool in
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
       share_(topology_.share(mesh_.numRanks())),
       planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost()) {}
+
+double CostModel::workBeside(double bytes, double ns) const {
+  if (!topology_.shared)
+    return topology_.beside.slowdown;
+  const std::optional<MeasuredBeside> &measured = profile_.beside();
+  const double handOver = measured ? measured->handOver : topology_.beside.handOver,
+               perByte = measured ? measured->perByte
+                                  : topology_.beside.perByte.value_or(kPassesPerByte / topology_.memoryBandwidth);
+  const double work = (handOver + perByte * bytes) / share_;
+  return ns > 0 ? std::min(1.0, 1e9 * work / ns) : 1;
+}
 
 const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes) const {
   AxisList key(axes.begin(), axes.end());

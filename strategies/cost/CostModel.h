@@ -13,6 +13,8 @@
 //   exchange:    a rank's messages one after the other, each by the link to its peer; the fullest rank counts, be it
 //                with many small ones or few large; 1/256 more, so that it stands for other collectives only where it
 //                takes less time than they by more than the rounding of prices;
+//   beside:      kernels take longer beside a collective by a part of its time, which on a shared machine is the work
+//                that it is for the rank's cores: seconds to hand it over and for each byte, over its share of them;
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //
@@ -63,6 +65,10 @@ public:
                                             const Sharding &to) const;
   /// The sum over the collectives that planReshard lists.
   Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
+
+  /// The part of its time, from 0 to 1, by which a collective delays kernels that run beside it. A rank sends `bytes` in
+  /// `ns` by it.
+  double workBeside(double bytes, double ns) const;
 
   /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
   Cost kernel(double flops, int bits, double streamed) const;

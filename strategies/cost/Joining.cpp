@@ -4,11 +4,6 @@
 
 namespace tessera::strategies {
 
-/// By which part kernels of a device take longer beside a collective: 1.1 to 1.3 times as long is usual.
-static constexpr double kDeviceWork = 0.2;
-/// What a core has to do for a collective beside kernels: hand it to another thread and back, in seconds, and for each
-/// byte that it sends copies, protocol and sums, in passes through memory. Set by hand.
-static constexpr double kHandOver = 20e-6, kPassesPerByte = 8;
 /// A program of which less than this part can be hidden keeps its order, which needs the least memory.
 static constexpr double kWorthwhile = 0.02;
 
@@ -97,16 +92,11 @@ private:
 
   /// The part of a message's time by which it delays kernels that run beside it.
   double workOf(llvm::ArrayRef<const graph::Sender *> members, double ns) const {
-    const Topology &topology = model_.topology();
-    if (!topology.shared)
-      return kDeviceWork;
     double bytes = 0;
     for (const graph::Sender *member : members)
       bytes +=
           dist::bytesSent(model_.mesh(), member->collective, int64_t(member->element.getIntOrFloatBitWidth() + 7) / 8);
-    const double share = topology.share(model_.mesh().numRanks());
-    const double work = (kHandOver + kPassesPerByte * bytes / topology.memoryBandwidth) / share;
-    return ns > 0 ? std::min(1.0, 1e9 * work / ns) : 1;
+    return model_.workBeside(bytes, ns);
   }
 
   /// The number of a kind of link, as they first occur.

@@ -35,6 +35,13 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
       return fail("the time of '" + item.key() + "' must be a number of seconds");
     table.seconds_[item.key()] = item.value().get<double>();
   }
+  if (json.contains("beside")) {
+    const auto &beside = json["beside"];
+    for (const char *field : {"hand_over", "per_byte"})
+      if (!beside.is_object() || beside.size() != 2 || !beside.contains(field) || !isTime(beside[field]))
+        return fail("field 'beside' must be an object with 'hand_over' and 'per_byte' in seconds");
+    table.beside_ = MeasuredBeside{beside["hand_over"].get<double>(), beside["per_byte"].get<double>()};
+  }
   if (!json.contains("collectives"))
     return table;
   if (!json["collectives"].is_object())
@@ -63,7 +70,10 @@ std::string ProfileTable::toJson() const {
   for (const auto &[key, points] : collectives_)
     for (auto [bytes, s] : points)
       collectives[key].push_back({bytes, s});
-  return nlohmann::json{{"kernels", kernels}, {"collectives", collectives}}.dump(1) + "\n";
+  nlohmann::json all = {{"kernels", kernels}, {"collectives", collectives}};
+  if (beside_)
+    all["beside"] = {{"hand_over", beside_->handOver}, {"per_byte", beside_->perByte}};
+  return all.dump(1) + "\n";
 }
 
 static std::string collectiveKey(llvm::StringRef kind, int64_t ranks) {

@@ -4,7 +4,8 @@
 // it replaces the estimate. A JSON file, times in seconds:
 //
 //   {"kernels": {"graph.conv 8x64x32x32,64x64x3x3->8x64x32x32 f32": 1.2e-3},     // the key: kernelKey
-//    "collectives": {"all-reduce 4": [[4096, 9e-6], [1048576, 1.2e-4]]}}         // kind, ranks: [bytes, seconds]
+//    "collectives": {"all-reduce 4": [[4096, 9e-6], [1048576, 1.2e-4]]},         // kind, ranks: [bytes, seconds]
+//    "beside": {"hand_over": 3e-5, "per_byte": 4e-10}}         // of a collective beside kernels: work of the cores
 //
 // Bytes are those of the larger of a rank's two buffers. Between two sizes the time is interpolated, beyond the last
 // one it grows with the size. More data never takes less time: where a measurement says so, the larger time counts.
@@ -22,6 +23,11 @@
 
 namespace tessera::strategies {
 
+/// What a collective beside kernels is for the cores that compute, in seconds of a core (Topology.h, Beside).
+struct MeasuredBeside {
+  double handOver = 0, perByte = 0;
+};
+
 class ProfileTable {
 public:
   static llvm::Expected<ProfileTable> load(llvm::StringRef path);
@@ -32,15 +38,18 @@ public:
                                llvm::ArrayRef<dist::Shape> results, int elementBits);
   void addKernel(const std::string &key, double seconds) { seconds_[key] = seconds; }
   void addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds);
+  void setBeside(MeasuredBeside beside) { beside_ = beside; }
 
-  bool empty() const { return seconds_.empty() && collectives_.empty(); }
+  bool empty() const { return seconds_.empty() && collectives_.empty() && !beside_; }
   size_t numKernels() const { return seconds_.size(); }
   std::optional<double> seconds(const std::string &key) const;
   std::optional<double> collective(llvm::StringRef kind, int64_t ranks, double bytes) const;
+  const std::optional<MeasuredBeside> &beside() const { return beside_; }
 
 private:
   std::map<std::string, double> seconds_;
   std::map<std::string, std::map<double, double>> collectives_; // by kind and ranks; bytes -> seconds
+  std::optional<MeasuredBeside> beside_;
 };
 
 } // namespace tessera::strategies

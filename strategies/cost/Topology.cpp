@@ -119,6 +119,22 @@ Link readLink(Reader &outer, const Json &value, const std::string &origin, bool 
   return link;
 }
 
+Beside readBeside(Reader &outer, const Json &value, const std::string &origin) {
+  Beside beside;
+  if (!value.is_object()) {
+    outer.complain("field 'beside' must be an object");
+    return beside;
+  }
+  Reader r(value, origin + ": beside");
+  r.allow({"slowdown", "hand_over", "per_byte"});
+  beside.slowdown = r.number("slowdown", 0, 1, beside.slowdown);
+  beside.handOver = r.number("hand_over", 0, 10, beside.handOver);
+  if (value.contains("per_byte"))
+    beside.perByte = r.number("per_byte", 0, 1, std::nullopt);
+  outer.adopt(r);
+  return beside;
+}
+
 } // namespace
 
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
@@ -178,7 +194,8 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   if (json.is_discarded() || !json.is_object())
     return fail("topology " + origin.str() + ": not a JSON object");
   Reader r(json, origin.str());
-  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links", "axes", "network"});
+  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links", "axes", "network",
+           "beside"});
   Topology t;
   t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>() : origin.str();
   t.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
@@ -231,6 +248,8 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
       for (const auto &item : json["axes"].items())
         t.axes[item.key()] = readLink(r, item.value(), origin.str(), /*block=*/false);
   }
+  if (json.contains("beside"))
+    t.beside = readBeside(r, json["beside"], origin.str());
   if (!r.error().empty())
     return fail(r.error());
   return t;
@@ -256,6 +275,9 @@ std::string Topology::toJson() const {
     json["network"] = linkJson(*network);
   for (const auto &[axis, link] : axes)
     json["axes"][axis] = linkJson(link);
+  json["beside"] = {{"slowdown", beside.slowdown}, {"hand_over", beside.handOver}};
+  if (beside.perByte)
+    json["beside"]["per_byte"] = *beside.perByte;
   // A device's name may have any bytes, so bytes that are not UTF-8 are replaced.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

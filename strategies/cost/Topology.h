@@ -19,6 +19,8 @@
 //       {"devices": 16, "latency": 8e-6, "bandwidth": 50e9}
 //     ],
 //     "network": {"latency": 5e-6, "bandwidth": 50e9},  // optional: between such machines, per device
+//     "beside": {                           // optional: what collectives beside kernels cost those; see Beside
+//       "slowdown": 0.2, "hand_over": 20e-6, "per_byte": 6e-10},
 //     "axes": {"data": {"latency": 8e-6, "bandwidth": 50e9}}   // optional: overrides for a mesh axis
 //   }
 //
@@ -46,6 +48,16 @@ struct Link {
   double bandwidth = 1; // bytes per second, one direction, per device
 };
 
+/// By how much kernels take longer beside collectives. On devices by a part of the collective's time: kernels that are
+/// 1.1 to 1.3 times as slow are usual. On a shared machine the same cores do both, so it is the work of a collective.
+struct Beside {
+  double slowdown = 0.2;   // devices
+  double handOver = 20e-6; // shared: seconds of a core to hand a collective to another thread and back
+  std::optional<double>
+      perByte; // shared: seconds of a core for each byte that a rank sends: copies, protocol and sums;
+               // nothing: as long as 8 passes through memory
+};
+
 struct Topology {
   std::string name;
   int64_t devices = 1;
@@ -57,6 +69,7 @@ struct Topology {
   std::vector<Link> links;     // ascending block sizes; the last holds all devices
   std::optional<Link> network; // between machines of this kind
   std::map<std::string, Link> axes;
+  Beside beside;
 
   /// The preset of that name, N machines of it ("4x8xh100"), or the file at that path.
   static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);

@@ -196,6 +196,32 @@ TEST_CASE("an exchange costs what its fullest rank sends or receives, message by
   CHECK(cost(sum, sharding({{0, 1}, {}})) == above(10000 + 64));
 }
 
+TEST_CASE("collectives delay kernels beside them by what the machine says, or by what was measured") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("data=8"));
+  Topology device = simple();
+  device.devices = 8;
+  device.beside.slowdown = 0.3;
+  CHECK(CostModel(mesh, device).workBeside(1e6, 5000) == 0.3);
+
+  Topology host = simple(); // 8 ranks share 4 cores
+  host.shared = true;
+  // 20 us, and 8 passes of 1 byte per ns, with half a core.
+  CHECK(CostModel(mesh, host).workBeside(1000, 1e6) == Approx(2 * (20e3 + 8 * 1000) / 1e6));
+  CHECK(CostModel(mesh, host).workBeside(1e6, 1e6) == 1); // never more than the collective takes
+  CHECK(CostModel(mesh, host).workBeside(0, 0) == 1);
+  host.beside.handOver = 5e-6;
+  host.beside.perByte = 3e-9;
+  CHECK(CostModel(mesh, host).workBeside(1000, 1e6) == Approx(2 * (5e3 + 3 * 1000) / 1e6));
+  ProfileTable measured =
+      llvm::cantFail(ProfileTable::parse(R"({"kernels": {}, "beside": {"hand_over": 1e-6, "per_byte": 1e-9}})", "p"));
+  CHECK(CostModel(mesh, host, measured).workBeside(1000, 1e6) == Approx(2 * (1e3 + 1000) / 1e6));
+  CHECK(CostModel(mesh, device, measured).workBeside(1000, 1e6) == 0.3); // what was measured is of cores
+  ProfileTable again = llvm::cantFail(ProfileTable::parse(measured.toJson(), "p"));
+  REQUIRE(again.beside());
+  CHECK(again.beside()->handOver == 1e-6);
+  CHECK(again.beside()->perByte == 1e-9);
+}
+
 TEST_CASE("a measured collective replaces the formula and never costs less for more") {
   ProfileTable table = llvm::cantFail(ProfileTable::parse(
       R"({"kernels": {}, "collectives": {"all-reduce 4": [[1000, 1e-6], [3000, 5e-6], [2000, 3e-6], [4000, 4e-6]]}})",

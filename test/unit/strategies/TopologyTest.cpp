@@ -75,6 +75,35 @@ TEST_CASE("broken topologies are refused with the field's name") {
   CHECK_THAT(llvm::toString(missing.takeError()), Catch::Contains("8xh100"));
 }
 
+TEST_CASE("a topology says what collectives cost the kernels beside them") {
+  std::string text = kTwoServers;
+  text.insert(text.rfind('}'), R"(, "beside": {"slowdown": 0.3, "hand_over": 1e-5, "per_byte": 2e-10})");
+  for (const Topology &t :
+       {llvm::cantFail(Topology::parse(text, "t.json")),
+        llvm::cantFail(Topology::parse(llvm::cantFail(Topology::parse(text, "t.json")).toJson(), "written"))}) {
+    CHECK(t.beside.slowdown == 0.3);
+    CHECK(t.beside.handOver == 1e-5);
+    CHECK(t.beside.perByte == 2e-10);
+  }
+  const Topology left = llvm::cantFail(Topology::parse(kTwoServers, "t.json"));
+  CHECK(left.beside.slowdown == 0.2);
+  CHECK(left.beside.handOver == 20e-6);
+  CHECK(!left.beside.perByte);
+  CHECK(!llvm::cantFail(Topology::parse(left.toJson(), "written")).beside.perByte);
+
+  auto with = [](const std::string &beside) {
+    std::string broken = kTwoServers;
+    broken.insert(broken.rfind('}'), ", \"beside\": " + beside);
+    return errorOf(broken);
+  };
+  CHECK(with("{}") == "");
+  CHECK(with("3") == "topology t.json: field 'beside' must be an object");
+  CHECK(with(R"({"slow": 1})") == "topology t.json: beside: unknown field 'slow'");
+  CHECK(with(R"({"slowdown": 1.5})") == "topology t.json: beside: field 'slowdown' must be a number from 0 to 1");
+  CHECK_THAT(with(R"({"hand_over": -1})"), Catch::Contains("'hand_over'"));
+  CHECK_THAT(with(R"({"per_byte": "x"})"), Catch::Contains("'per_byte'"));
+}
+
 TEST_CASE("sizes of memory are parsed") {
   CHECK(llvm::cantFail(parseBytes("16GiB")) == int64_t(16) << 30);
   CHECK(llvm::cantFail(parseBytes("1.5 MiB")) == 3 << 19);
