@@ -5,8 +5,8 @@
 //   tessera-compile model.onnx ... --mesh data=2,model=2 --mode auto --profile machine.json -o plan
 //
 // Writes a profile file (strategies/cost/ProfileTable.h): the times of the kernels that the program could need under
-// some strategy on the mesh, and of the collectives among its ranks. Without a program only collectives. Exit
-// codes: 1 for a failure, 2 for a wrong command line.
+// some strategy on the mesh, of the collectives among its ranks, and by how much those delay kernels beside them.
+// Without a program no kernels. Exit codes: 1 for a failure, 2 for a wrong command line.
 //
 //   tessera-profile --device cuda --write-topology machine.json
 //
@@ -148,6 +148,8 @@ llvm::Error run(CommandLine &c) {
     table = std::move(*old);
   }
   if (llvm::Error e = measureCollectives(c.measure, table, progress))
+    return e;
+  if (llvm::Error e = measureBeside(c.measure, table, progress))
     return e;
   if (!c.program.empty()) {
     mlir::DialectRegistry registry;

@@ -36,32 +36,61 @@ plan::Plan planOf(const std::string &kernel, plan::DType type, const Shape &shap
   return plan;
 }
 
-/// The seconds that the plan's kernel takes.
-Result<double> secondsOf(Backend &backend, const LoadOptions &options, const plan::Plan &plan) {
-  using Clock = std::chrono::steady_clock;
+/// The plan's kernel on zeros.
+Result<std::unique_ptr<LoadedPlan>> loadOnZeros(Backend &backend, const LoadOptions &options, const plan::Plan &plan) {
   Result<std::unique_ptr<LoadedPlan>> loaded = backend.load(plan, options);
   if (!loaded)
-    return loaded.status();
+    return loaded;
   const plan::Buffer &first = plan.buffers(0);
   const Shape shape(first.shape().begin(), first.shape().end());
   const std::vector<char> zeros(size_t(elementCount(shape)) * bytesPerElement((*loaded)->dtype(0)), 0);
   for (uint32_t b = 0; b < 3; ++b) // also the output: memory that was never written costs more, or nothing
     TESSERA_RETURN_IF_ERROR((*loaded)->upload(b, zeros.data()));
+  return loaded;
+}
+
+Status runOnce(LoadedPlan &loaded) {
+  TESSERA_RETURN_IF_ERROR(loaded.launch(0, 0));
+  return loaded.synchronize();
+}
+
+/// The seconds that the plan's kernel takes.
+Result<double> secondsOf(Backend &backend, const LoadOptions &options, const plan::Plan &plan) {
+  using Clock = std::chrono::steady_clock;
+  Result<std::unique_ptr<LoadedPlan>> loaded = loadOnZeros(backend, options, plan);
+  if (!loaded)
+    return loaded.status();
   double best = 0;
   for (int i = 0; i <= kTries; ++i) { // the first warms up
     const Clock::time_point begin = Clock::now();
-    TESSERA_RETURN_IF_ERROR((*loaded)->launch(0, 0));
-    TESSERA_RETURN_IF_ERROR((*loaded)->synchronize());
+    TESSERA_RETURN_IF_ERROR(runOnce(**loaded));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     best = i < 2 ? seconds : std::min(best, seconds);
   }
   return std::max(best, 1e-9);
 }
 
+plan::DType plannedType(const LoadOptions &options, plan::DType held) {
+  return options.widen && held == plan::F64 ? plan::F32 : held;
+}
+
 } // namespace
 
+Result<LoadedProduct> LoadedProduct::load(Backend &backend, const LoadOptions &options, plan::DType type,
+                                          int64_t size) {
+  LoadedProduct product;
+  product.plan_ = std::make_unique<plan::Plan>(planOf("matmul", plannedType(options, type), {size, size}));
+  Result<std::unique_ptr<LoadedPlan>> loaded = loadOnZeros(backend, options, *product.plan_);
+  if (!loaded)
+    return loaded.status();
+  product.loaded_ = std::move(*loaded);
+  return product;
+}
+
+Status LoadedProduct::run() { return runOnce(*loaded_); }
+
 Result<double> measureProducts(Backend &backend, const LoadOptions &options, plan::DType type) {
-  const plan::DType planned = options.widen && type == plan::F64 ? plan::F32 : type;
+  const plan::DType planned = plannedType(options, type);
   double rate = 0;
   for (int64_t size : {256, 1024, 2048, 4096}) {
     Result<double> seconds = secondsOf(backend, options, planOf("matmul", planned, {size, size}));

@@ -15,12 +15,25 @@
 #include "runtime/backend/Backend.h"
 
 #include <map>
+#include <memory>
 
 namespace tessera::rt {
 
 struct MachineRates {
   std::map<plan::DType, double> products; // by operands' type: operations a second, two per multiplication and addition
   double bandwidth = 0;                   // bytes a second, read and written; 0: unknown
+};
+
+/// A product of two square matrices of zeros, to launch again and again.
+class LoadedProduct {
+public:
+  static Result<LoadedProduct> load(Backend &backend, const LoadOptions &options, plan::DType type, int64_t size);
+  /// Runs it once and waits for it.
+  Status run();
+
+private:
+  std::unique_ptr<plan::Plan> plan_; // outlives what is loaded
+  std::unique_ptr<LoadedPlan> loaded_;
 };
 
 /// `type`: in which operands are held, so F64 for F32 where `options` widen.

@@ -62,6 +62,7 @@ def a_profile_is_measured_and_used(c):
     for key in ("all-reduce 2", "all-reduce 4", "all-gather 4", "reduce-scatter 4", "all-to-all 2"):
         sizes = [point[0] for point in table["collectives"][key]]
         expect(sizes == [1024, 8192], f"{key}: {sizes}")
+    expect(table["beside"].keys() == {"hand_over", "per_byte"} and all(0 <= s < 1 for s in table["beside"].values()), table["beside"])
     # What the profile holds is what is predicted, for every kernel that fusion leaves alone.
     c.compile("--profile", profile, out="measured")
     operators = [o for o in step(c.report("measured"))["operators"] if o["kind"] in ("conv", "matmul", "max_pool")]

@@ -36,6 +36,10 @@ llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options,
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
                                const Progress &progress);
 
+/// Measures what an all-reduce beside kernels is for the cores that compute: how much longer products take beside it,
+/// for a small and a large one. Of one rank, of devices, and with less than 8 KiB to send, nothing is measured.
+llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTable &table, const Progress &progress);
+
 /// The rates of a device for a topology: bytes per second of a copy on it (read and written), and seconds to start a
 /// kernel.
 struct DeviceRates {
