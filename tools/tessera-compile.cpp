@@ -95,10 +95,10 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Which collectives are sent as one message: auto (where the cost model says that the step is no "
                  "later), off, or the size of a message, such as 25MiB")
       ->capture_default_str();
-  app.add_option("--overlap", a.overlap,
-                 "Whether collectives run beside kernels: off, on, or auto (where the cost model says that the step is "
-                 "earlier). "
-                 "Results are the same to the bit")
+  app.add_option(
+         "--overlap", a.overlap,
+         "Whether collectives run beside kernels: auto (where the cost model says that the step is earlier), on "
+         "(wherever there is memory for it), or off. Results are the same to the bit")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   app.add_option("--search-budget", a.searchBudget,

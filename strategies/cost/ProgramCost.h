@@ -66,6 +66,8 @@ struct ProgramCost {
   std::optional<BesideCost> beside; // nothing: all collectives run in line
   int64_t persistentBytes = 0;      // parameters and states on one rank
   int64_t peakBytes = 0;            // these and the largest live set; an estimate, since the arena is packed later
+  /// The time of a step.
+  Cost predicted() const { return beside ? beside->predicted : compute + communication; }
 };
 
 /// The memory that one of the operator's own collectives takes besides operands and results, while the operator runs.

@@ -25,7 +25,7 @@ def AssignStrategiesPass : Pass<"assign-strategies", "::mlir::ModuleOp"> {
     Option<"memory", "memory", "std::string", "\"\"", "Per rank, such as 16GiB; empty: the topology's">,
     Option<"fusion", "fusion", "std::string", "\"auto\"",
            "Which collectives are sent as one message: auto, off, or the size of a message, such as 25MiB">,
-    Option<"overlap", "overlap", "std::string", "\"off\"",
+    Option<"overlap", "overlap", "std::string", "\"auto\"",
            "Whether collectives run beside kernels: auto, on or off">,
     Option<"searchBudget", "search-budget", "double", "AssignOptions().searchWork",
            "Effort of the search in 1e9 steps: roughly seconds, but the same result each time">,

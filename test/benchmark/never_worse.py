@@ -101,7 +101,7 @@ def predict(bin, job, folder):
     program, mesh, topology, precision, micros, mode, strategy = job
     command = [bin / "tessera-compile", model(program, folder), *PROGRAMS[program][2], "--mesh", ",".join(axes(mesh)), "--topology",
                topology, "--mode", mode, "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "--precision",
-               precision, "--fusion", "off", "--search-only"]
+               precision, "--fusion", "off", "--overlap", "off", "--search-only"]
     command += ["--accumulate", micros] if micros > 1 else []
     command += ["--strategy", strategy] if strategy else []
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)

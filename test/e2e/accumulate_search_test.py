@@ -31,7 +31,7 @@ class Compiler(Programs):
         """The step as predicted in ms, and the search's numbers of nodes and options. Its edges are those between options
         that it keeps, which depend on prices."""
         text = self.run(self.bin / "tessera-compile", *model, "--train", "--mesh", mesh, "--topology", topology, "--accumulate",
-                        parts, "--fusion", "off", "--search-only", *options)
+                        parts, "--fusion", "off", "--overlap", "off", "--search-only", *options)
         line = re.search(r"^train .*predicted ([0-9.]+) ms", text, re.M)
         search = re.search(r"search: (\d+) nodes, (\d+) options", text)
         return float(line[1]), search and tuple(map(int, search.groups()))

@@ -217,8 +217,10 @@ def the_module_itself_says_what_a_machine_lacks(c):
 
 @case
 def batches_reach_their_steps_in_every_order_of_the_streams(c):
-    for name, mesh, mode in (("one", "1", "data"), ("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
-        plan = c.compile(name, mesh, mode)
+    for name, mesh, mode, *options in (("one", "1", "data"), ("two", "data=2", "data"), ("four", "data=2,model=2", "auto"),
+                                       ("beside", "data=2", "data", "--overlap", "on"),
+                                       ("beside_auto", "data=2,model=2", "auto", "--overlap", "on")):
+        plan = c.compile(name, mesh, mode, options=options)
         expected = c.expected(plan, steps=8)
         found = c.losses(plan, steps=8)
         expect(np.allclose(found, expected, rtol=1e-4) and len(found) == 8, f"{name}: {found}, on the CPU {expected}")
