@@ -22,7 +22,7 @@ Status checkHeader(const plan::Plan &plan) {
     return Status::error(
         "has format version " + std::to_string(plan.version()) + ", but uses what version " + std::to_string(needed) +
         " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages, sends, or kernels that "
-        "add leaves");
+        "round inside");
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {

@@ -105,6 +105,16 @@ static bool isPart(const plan::Buffer &view, const plan::Buffer &of) {
   return view.offset() != of.offset() || elements(view) != elements(of);
 }
 
+/// Whether the kernel rounds where a reader of version 5 would not: between leaves, or at a cast inside a loop.
+static bool roundsInside(const plan::Kernel &kernel) {
+  auto has = [](const auto &attributes, std::string_view name) {
+    return std::ranges::any_of(attributes, [&](const plan::Attribute &a) { return a.name() == name; });
+  };
+  return has(kernel.attributes(), "leaves") ||
+         std::ranges::any_of(kernel.expression().code(),
+                             [&](const plan::Instruction &i) { return has(i.attributes(), "rounds"); });
+}
+
 uint32_t neededVersion(const plan::Plan &plan) {
   uint32_t needed = plan.leaves() > 0 ? 3 : kOldestPlanVersion;
   if (plan.frames_size() > 0 || plan.stages() > 1) // a reader of version 3 would compare stages with each other
@@ -123,9 +133,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 3u);
       if (step.has_send() || step.has_receive())
         needed = std::max(needed, 4u);
-      for (const plan::Attribute &attribute : step.kernel().attributes())
-        if (attribute.name() == "leaves") // a reader of version 5 would sum at once
-          needed = std::max(needed, 6u);
+      if (roundsInside(step.kernel()))
+        needed = std::max(needed, 6u);
     }
   }
   return needed;
