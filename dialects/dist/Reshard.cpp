@@ -17,7 +17,9 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <numeric>
 #include <queue>
+#include <set>
 
 namespace tessera::dist {
 
@@ -45,7 +47,10 @@ static bool paysOnly(const Sharding &from, const Sharding &to) {
 }
 
 bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b) {
-  return a == b || stripped(mesh, a) == stripped(mesh, b);
+  if (a == b)
+    return true;
+  const bool hasSingle = llvm::any_of(mesh.axes(), [](const MeshAxis &axis) { return axis.size == 1; });
+  return hasSingle && stripped(mesh, a) == stripped(mesh, b);
 }
 
 bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to) {
@@ -191,16 +196,44 @@ struct ReshardPlanner::Impl {
 
   Mesh mesh;
   CollectiveCost cost;
-  AxisList axes; // longer than 1
+  AxisList axes;               // longer than 1
+  SmallVector<int64_t> blocks; // in which some of these axes cut a dimension: products of their sizes
   using Key = std::tuple<Shape, int64_t, AxisList, DimUnits>;
   std::map<Shape, ExchangeTable> tables; // by form
   std::map<Key, std::unique_ptr<PerShape>> shapes;
-  const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // the entry of the last call of find
+  Key lastKey; // of the last call of find, with the shape as it was asked for
+  PerShape *last = nullptr;
 
   Impl(const Mesh &m, CollectiveCost c) : mesh(m), cost(std::move(c)) {
+    std::set<int64_t> products = {1};
     for (int axis = 0; axis < mesh.numAxes(); ++axis)
-      if (mesh.axisSize(axis) > 1)
+      if (mesh.axisSize(axis) > 1) {
         axes.push_back(axis);
+        for (int64_t n : std::set<int64_t>(products))
+          products.insert(n * mesh.axisSize(axis));
+      }
+    blocks.assign(products.begin(), products.end());
+  }
+
+  /// The least extent that is cut as this one is: evenly into the same numbers of blocks, and into no others. The
+  /// extent itself if it can be cut into padded blocks.
+  int64_t leastExtent(int64_t extent) const {
+    int64_t least = 1;
+    for (int64_t n : blocks)
+      if (extent % n == 0)
+        least = std::lcm(least, n);
+    const bool isEven = llvm::all_of(blocks, [&](int64_t n) { return extent % n == 0 || n > extent; });
+    return isEven ? least : extent;
+  }
+
+  /// Tensors of as many bytes whose dimensions are cut alike have the same ways at the same costs. Turns a shape into
+  /// the least of them, with larger elements.
+  void toLeast(Shape &shape, int64_t &elementBytes) const {
+    for (int64_t &extent : shape) {
+      const int64_t least = leastExtent(extent);
+      elementBytes *= extent / least;
+      extent = least;
+    }
   }
 
   /// The exchanges of tensors of this shape; nullptr: only some axes cut it, or nothing does.
@@ -228,17 +261,21 @@ struct ReshardPlanner::Impl {
     units.erase(std::unique(units.begin(), units.end()), units.end());
     // Questions about one tensor come one after the other.
     auto isLast = [&] {
-      const auto &[lastShape, lastBytes, lastAxes, lastUnits] = last->first;
+      const auto &[lastShape, lastBytes, lastAxes, lastUnits] = lastKey;
       return shape == ArrayRef<int64_t>(lastShape) && elementBytes == lastBytes && relevant == lastAxes &&
              units == lastUnits;
     };
-    if (!last || !isLast()) {
-      auto [it, fresh] = shapes.try_emplace(Key(Shape(shape.begin(), shape.end()), elementBytes, relevant, units));
-      if (fresh)
-        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, units, table(shape));
-      last = &*it;
-    }
-    return last->second.get();
+    if (last && isLast())
+      return last;
+    lastKey = Key(Shape(shape.begin(), shape.end()), elementBytes, relevant, units);
+    Shape least(shape.begin(), shape.end());
+    if (units.empty())
+      toLeast(least, elementBytes);
+    auto [it, fresh] = shapes.try_emplace(Key(least, elementBytes, relevant, units));
+    if (fresh)
+      it->second = std::make_unique<PerShape>(mesh, cost, least, elementBytes, relevant, units, table(least));
+    last = it->second.get();
+    return last;
   }
 
   /// The settled paths from `from`, and the target's state.

@@ -107,8 +107,9 @@ std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to);
 std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
                                     const Sharding &from, const Sharding &to, const CollectiveCost &cost);
 
-/// planReshard with a cache, for the search, which asks for hundreds of thousands of pairs. All pairs of one shape
-/// share one graph of shardings, and all targets of one source share one Dijkstra run. Not thread-safe.
+/// planReshard with a cache, for the search, which asks for hundreds of thousands of pairs. All pairs of one shape, and
+/// of shapes of as many bytes that are cut alike, share one graph of shardings, and all targets of one source share one
+/// Dijkstra run. Not thread-safe.
 class ReshardPlanner {
 public:
   ReshardPlanner(const Mesh &mesh, CollectiveCost cost);

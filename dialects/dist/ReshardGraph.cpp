@@ -86,7 +86,8 @@ static Sharding reduced(const Sharding &s, ArrayRef<int> axes) {
 } // namespace
 
 SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind, ArrayRef<int> axes,
-                                    int64_t dim, int64_t splitDim, const Sharding &from, const Sharding &to) {
+                                    int64_t dim, int64_t splitDim, const Sharding &from, const Sharding &to,
+                                    bool toPrice) {
   Collective c;
   c.kind = kind;
   c.axes.assign(axes.begin(), axes.end());
@@ -95,7 +96,7 @@ SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, C
   if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter)
     c.reduction = from.reduction;
   if (kind == CollectiveKind::Permute)
-    c.sources = permutation(mesh, from, to);
+    c.sources = toPrice ? SmallVector<int64_t>{1, 0} : permutation(mesh, from, to);
   c.result = to;
   c.localIn = from.localShape(mesh, shape);
   c.localOut = to.localShape(mesh, shape);
@@ -207,7 +208,7 @@ bool ShardingGraph::samePadding(const Sharding &a, const Sharding &b) const {
 void ShardingGraph::add(int from, CollectiveKind kind, ArrayRef<int> axes, int64_t dim, int64_t splitDim,
                         const Sharding &to) {
   double cost = 0;
-  for (const Collective &c : makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to))
+  for (const Collective &c : makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to, /*toPrice=*/true))
     cost += cost_(c, elementBytes_);
   int target = state(to);
   edges_[from].push_back({target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});

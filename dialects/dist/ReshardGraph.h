@@ -26,10 +26,10 @@
 namespace tessera::dist {
 
 /// The collective, with a Fit before it that lengthens its blocks and one after it that shortens them, where padding
-/// needs them.
+/// needs them. `toPrice`: it will not run, so the sources of a Permute say only that blocks move.
 llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, CollectiveKind kind,
                                           llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &from,
-                                          const Sharding &to);
+                                          const Sharding &to, bool toPrice = false);
 
 /// (dimension, unit) for every unit above 1, ascending.
 using DimUnits = llvm::SmallVector<std::pair<int64_t, int64_t>, 1>;

@@ -91,6 +91,8 @@ void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double byt
 }
 
 std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks, double bytes) const {
+  if (collectives_.empty())
+    return std::nullopt;
   auto found = collectives_.find(collectiveKey(kind, ranks));
   if (found == collectives_.end())
     return std::nullopt;
