@@ -20,6 +20,7 @@ static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::Ass
     if (llvm::Error e = strategies::rankMeshes(module, assign).moveInto(result.meshes))
       return e;
     assign.mesh = result.meshes.front().mesh;
+    assign.prices = std::move(result.meshes.front().prices);
     // The mesh is searched again. After an interrupt it is worth what it was worth before.
     if (const double before = result.meshes.front().work; run.stopped()) {
       const double most = assign.searchWork;
@@ -109,7 +110,7 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
   sayHowBatchIsCut(run, *model->module, assign.mesh, result);
-  assign.costs = strategies::costsOf(assign);
+  assign.prices = strategies::pricesOf(assign);
   assign.explain = true;
   llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, *model->module, assign, fitMemory);
   if (!fitted)
@@ -158,7 +159,7 @@ llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Pr
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
   sayHowBatchIsCut(run, *model->module, assign.mesh, result);
-  assign.costs = strategies::costsOf(assign);
+  assign.prices = strategies::pricesOf(assign);
   llvm::Expected<FittedProgram> chosen = fitWithRecompute(run, *model->module, assign, chooseOnly);
   if (!chosen)
     return chosen.takeError();

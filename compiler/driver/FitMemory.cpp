@@ -304,7 +304,7 @@ private:
 };
 
 static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
-  const std::shared_ptr<const strategies::CostModel> costs = strategies::costsOf(assign);
+  const std::shared_ptr<const strategies::Prices> prices = strategies::pricesOf(assign);
   const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
   Candidates candidates(run, module);
@@ -313,7 +313,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
       limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
-    if (llvm::Error e = attempt(run, candidates.module(), limited, *costs, limit, fitted))
+    if (llvm::Error e = attempt(run, candidates.module(), limited, prices->model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };

@@ -63,7 +63,8 @@ static llvm::Error predictChosen(Compilation &run, ModuleOp module, const Assign
   setCosts(cluster, report);
   if (llvm::Error e = reshard(run, *local))
     return e;
-  if (llvm::Error e = localize(run, *local, *strategies::costsOf(assign), run.options.fuse, strategies::joinOf(assign)))
+  if (llvm::Error e =
+          localize(run, *local, strategies::pricesOf(assign)->model, run.options.fuse, strategies::joinOf(assign)))
     return e;
   llvm::Expected<compiler::MemoryReport> memory = compiler::planMemory(*local, emitOptions(run.options));
   if (!memory)
@@ -87,7 +88,7 @@ static llvm::Expected<ClusterPrediction> predict(Compilation &run, ModuleOp mode
   line.mesh = assign.mesh.str();
   run.begins("what if");
   run.hurry(assign);
-  assign.costs = strategies::costsOf(assign);
+  assign.prices = strategies::pricesOf(assign);
   // A limit is kept: strategies are searched again until the program fits.
   const bool fit = run.options.recompute != "none" || line.limit > 0;
   if (llvm::Error e = fit ? predictFitted(run, model, assign, line) : predictChosen(run, model, assign, line))

@@ -20,7 +20,6 @@ namespace {
 template <typename T> class Interner {
 public:
   int operator()(const T &value) { return ids_.try_emplace(value, int(ids_.size())).first->second; }
-  size_t size() const { return ids_.size(); }
 
 private:
   std::map<T, int> ids_;
@@ -29,9 +28,10 @@ private:
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit)
+          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
-        shared_(shared), memoryLimit_(memoryLimit) {}
+        shared_(shared), memoryLimit_(memoryLimit), known_(known),
+        hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -50,7 +50,7 @@ private:
 
   void addNodes() {
     shares_.emplace(program_, built_.groups);
-    OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_);
+    OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_, known_);
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = group(int(c)).arg;
@@ -84,18 +84,34 @@ private:
   using Handed = States<std::pair<int, std::vector<int>>>;
   using Wanted = States<std::vector<int>>;
 
-  template <typename T> static States<T> statesOf(const std::vector<T> &byOption) {
+  /// `alike`: a number for each option, counted from 0; options with the same number have the same thing, `of(option)`.
+  template <typename T, typename Of>
+  static States<T> statesOf(const GroupOptions &options, const std::vector<int32_t> &alike, Of of) {
     std::map<T, int32_t> numbers;
-    std::vector<int32_t> state;
+    std::vector<int32_t> known, state;
     States<T> result;
-    for (const T &thing : byOption) {
-      auto [it, fresh] = numbers.try_emplace(thing, int32_t(numbers.size()));
-      if (fresh)
-        result.things.push_back(thing);
-      state.push_back(it->second);
+    for (auto [option, number] : llvm::zip_equal(options, alike)) {
+      if (size_t(number) >= known.size())
+        known.resize(size_t(number) + 1, -1);
+      int32_t &here = known[size_t(number)];
+      if (here < 0) {
+        auto [it, fresh] = numbers.try_emplace(of(option), int32_t(numbers.size()));
+        if (fresh)
+          result.things.push_back(it->first);
+        here = it->second;
+      }
+      state.push_back(here);
     }
     result.ofOption = std::make_shared<const std::vector<int32_t>>(std::move(state));
     return result;
+  }
+
+  /// By option its tail. Options of one tail hand on alike.
+  static std::vector<int32_t> tailsOf(const GroupOptions &options) {
+    std::vector<int32_t> tails;
+    for (const GroupOption &option : options)
+      tails.push_back(option.tail->id);
+    return tails;
   }
 
   /// How group `c` hands on the value under each of its options. Equal groups share their options, and so this.
@@ -104,24 +120,20 @@ private:
     const int at = producer < 0 ? -1 : int(position(c, producer));
     const int result = producer < 0 ? 0 : int(cast<OpResult>(value).getResultNumber());
     auto [it, fresh] = handed_.try_emplace({&options(c), at, result});
-    if (fresh) {
-      // Options of one tail hand on alike.
-      std::vector<std::pair<int, std::vector<int>>> ofTail(options(c).numTails(), {-1, {}}), things;
-      for (const GroupOption &option : options(c)) {
-        auto &[id, copies] = ofTail[size_t(option.tail->id)];
-        if (id < 0) {
-          id = at < 0 ? sharding(option.arg())
-                      : sharding(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
-                                                      option.strategy(size_t(at)), result));
-          for (const GroupTail::Copy &copy : option.tail->copies)
-            if (copy.member == at && copy.result == result)
-              copies.push_back(sharding(copy.sharding));
-          llvm::sort(copies);
-        }
-        things.push_back(ofTail[size_t(option.tail->id)]);
-      }
-      it->second = statesOf(things);
-    }
+    if (fresh)
+      it->second =
+          statesOf<std::pair<int, std::vector<int>>>(options(c), tailsOf(options(c)), [&](const GroupOption &option) {
+            std::pair<int, std::vector<int>> state;
+            auto &[id, copies] = state;
+            id = at < 0 ? sharding(option.arg())
+                        : sharding(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
+                                                        option.strategy(size_t(at)), result));
+            for (const GroupTail::Copy &copy : option.tail->copies)
+              if (copy.member == at && copy.result == result)
+                copies.push_back(sharding(copy.sharding));
+            llvm::sort(copies);
+            return state;
+          });
     return it->second;
   }
 
@@ -141,11 +153,11 @@ private:
       key.push_back({-1, -1});
     auto [it, fresh] = wanted_.try_emplace({&options(c), key});
     if (fresh)
-      it->second = statesOf(wantedByOption(c, reads));
+      it->second = findWanted(c, reads);
     return it->second;
   }
 
-  std::vector<std::vector<int>> wantedByOption(int c, const Reads &reads) {
+  Wanted findWanted(int c, const Reads &reads) {
     // A head's operands follow from how it takes them, those of the others from the tail.
     std::vector<std::pair<int, int>> ofHead, ofTail;
     for (auto [op, operand] : reads.places)
@@ -161,21 +173,25 @@ private:
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
       return distinct;
     };
-    std::vector<std::vector<int>> wants, byTail(options(c).numTails());
+    const int32_t tails = int32_t(options(c).numTails());
+    std::vector<int32_t> alike = tailsOf(options(c));
+    for (auto [number, option] : llvm::zip_equal(alike, options(c)))
+      if (!ofHead.empty())
+        number = ofTail.empty() ? option.head->taken : option.head->taken * tails + number;
+    std::vector<std::vector<int>> byTail(options(c).numTails());
     std::vector<int> byHead;
     int taken = -1;
-    for (const GroupOption &option : options(c)) {
-      std::vector<int> &tail = byTail[size_t(option.tail->id)];
+    return statesOf<std::vector<int>>(options(c), alike, [&](const GroupOption &option) {
+      std::vector<int> &tail = byTail[size_t(option.tail->id)], both;
       if (tail.empty())
         tail = take(option, ofTail, reads.isUpdate);
       if (!ofHead.empty() && option.head->taken != taken) {
         byHead = take(option, ofHead, false);
         taken = option.head->taken;
       }
-      std::vector<int> &both = wants.emplace_back();
       std::set_union(byHead.begin(), byHead.end(), tail.begin(), tail.end(), std::back_inserter(both));
-    }
-    return wants;
+      return both;
+    });
   }
 
   size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
@@ -185,7 +201,7 @@ private:
     auto [it, fresh] = shardingIds_.try_emplace(s, int(shardings_.size()));
     if (!fresh)
       return it->second;
-    for (size_t id = 0; id < shardings_.size(); ++id)
+    for (size_t id = 0; hasSingle_ && id < shardings_.size(); ++id)
       if (dist::sameSharding(model_.mesh(), shardings_[id], s))
         return it->second = int(id);
     shardings_.push_back(s);
@@ -521,8 +537,10 @@ private:
   const FixedStrategies *fixed_;
   const SharedShardings &shared_;
   int64_t memoryLimit_;
+  KnownHeads *known_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
+  const bool hasSingle_; // the mesh has axes of size 1
   std::map<Sharding, int> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
@@ -540,8 +558,8 @@ private:
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit) {
-  return Builder(function, model, fixed, shared, memoryLimit).run();
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known) {
+  return Builder(function, model, fixed, shared, memoryLimit, known).run();
 }
 
 } // namespace tessera::strategies

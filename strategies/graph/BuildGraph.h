@@ -30,9 +30,9 @@ struct BuiltGraph {
   std::vector<std::shared_ptr<const GroupOptions>> options;
 };
 
-/// `fixed` may be null. The wide graph has every option.
+/// `fixed` may be null, and so may `known`, which is of the same `model`. The wide graph has every option.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit);
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr);
 
 /// Leaves out all options but those of `dense`, which is made of the wide graph.
 void narrow(BuiltGraph &built, DenseGraph dense);

@@ -13,9 +13,10 @@ using namespace mlir;
 namespace tessera::strategies {
 
 OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
-                             const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed)
+                             const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed,
+                             KnownHeads *known)
     : function_(function), program_(function.program), groups_(groups), shares_(shares), model_(model), batch_(batch),
-      fixed_(fixed) {}
+      fixed_(fixed), known_(known ? *known : own_) {}
 
 std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   const OperatorClass &cls = *program_.operators[op].cls;
@@ -38,61 +39,101 @@ int64_t OptionBuilder::timesOf(int op, const OwnCollective &own) const {
                            : info.times;
 }
 
-/// The heads that `op` can be, priced.
-const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op) {
+/// What of an operator and its results grows with the batch: the operator first.
+static std::vector<int64_t> growth(const OperatorInfo &info, int op, const BatchDependence &batch) {
+  std::vector<int64_t> grows = {batch.operators[size_t(op)]};
+  for (Value v : info.op->getResults())
+    grows.push_back(batch.values.contains(v));
+  return grows;
+}
+
+/// The heads that `op` can be, priced. Equal operators that run as often, and of which as much grows, have the same.
+const GroupHeads &OptionBuilder::heads(int op) {
+  const OperatorInfo &info = program_.operators[op];
+  const bool isFixed = fixed_ && fixed_->groupOf[op] >= 0;
+  std::vector<int64_t> runs;
+  if (!isFixed) {
+    runs = growth(info, op, batch_);
+    runs.push_back(info.times);
+    for (ValueRange values : {ValueRange(info.op->getOperands()), ValueRange(info.op->getResults())})
+      for (Value v : values)
+        runs.push_back(program_.times(v));
+  }
+  GroupHeads &heads = isFixed ? byOp_[op] : byClass_[{info.cls->id, runs}];
+  if (heads)
+    return heads;
+  if (isFixed) {
+    heads = std::make_shared<const std::vector<GroupHead>>(priceHeads(op));
+    return heads;
+  }
+  GroupHeads &known = known_.of(*info.cls, runs);
+  if (!known)
+    known = std::make_shared<const std::vector<GroupHead>>(priceHeads(op));
+  return heads = known;
+}
+
+std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
   const OperatorInfo &info = program_.operators[op];
   const OperatorClass &cls = *info.cls;
-  std::vector<int64_t> grows = {batch_.operators[op]};
-  for (Value v : info.op->getResults())
-    grows.push_back(batch_.values.contains(v));
-  std::vector<int64_t> alike = grows;
-  alike.push_back(info.times);
-  for (Value v : llvm::concat<Value>(llvm::SmallVector<Value>(info.op->getOperands()),
-                                     llvm::SmallVector<Value>(info.op->getResults())))
-    alike.push_back(program_.times(v));
-  auto &known = fixed_ && fixed_->groupOf[op] >= 0 ? byOp_[op] : byClass_[{cls.id, alike}];
-  if (known)
-    return known;
-  auto made = std::make_shared<std::vector<GroupHead>>();
-  std::map<std::vector<Sharding>, int> handed;
-  GroupHead natural; // what heads have in common that differ only in how they reduce their results
-  auto add = [&](GroupHead &head, const OwnCollective &own) {
+  const std::vector<int64_t> grows = growth(info, op, batch_);
+  struct Price : MemberCosts {
+    int64_t transient = 0;
+  };
+  auto add = [&](Price &price, const OwnCollective &own) {
     const Cost cost = repeated(model_.collective(own.collective, own.elementBytes), timesOf(op, own));
     if (!cls.addsUp) // a sum is reduced later
-      head.transient += bufferBytes(own);
-    head.cost += cost;
+      price.transient += bufferBytes(own);
+    price.cost += cost;
     if (grows[size_t(own.result) + 1])
-      head.growing += cost;
+      price.growing += cost;
   };
+  std::vector<GroupHead> made;
+  std::map<std::vector<Sharding>, int> natural, handed; // numbers of what is computed and of what is handed on
+  std::map<std::pair<int, int>, Price> reshards;        // from the one to the other
+  // What heads have in common that differ only in how they reduce their results: they stand side by side.
+  Price price;
+  int computed = -1;
   for (Strategy &strategy : headStrategies(op)) {
-    if (made->empty() || natural.strategy.factors != strategy.factors || natural.strategy.linear != strategy.linear ||
-        natural.strategy.partial != strategy.partial) {
-      const int taken = made->empty() ? 0 : natural.taken + 1;
-      natural = GroupHead();
-      natural.taken = taken;
-      natural.strategy = strategy;
-      natural.strategy.results.clear();
-      const Cost once = model_.compute(cls, strategy);
-      natural.cost = natural.compute = repeated(once, info.times);
-      if (grows[0])
-        natural.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);
-      for (const OwnCollective &own : model_.ownCollectives(cls, natural.strategy))
-        add(natural, own);
-    }
-    GroupHead head = natural;
-    head.strategy = std::move(strategy);
+    const Strategy *before = made.empty() ? nullptr : &made.back().strategy;
+    GroupHead head;
+    head.taken = before ? made.back().taken : 0;
     std::vector<Sharding> results;
+    if (!before || before->factors != strategy.factors || before->linear != strategy.linear ||
+        before->partial != strategy.partial) {
+      head.taken += before != nullptr;
+      Strategy alone = strategy;
+      alone.results.clear();
+      price = Price();
+      const Cost once = model_.compute(cls, alone);
+      price.cost = price.compute = repeated(once, info.times);
+      if (grows[0])
+        price.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);
+      for (const OwnCollective &own : model_.ownCollectives(cls, alone))
+        add(price, own);
+      for (size_t r = 0; r < cls.rule.results.size(); ++r)
+        results.push_back(dist::naturalResult(model_.mesh(), cls.rule, alone, int(r)));
+      computed = natural.try_emplace(results, int(natural.size())).first->second;
+    }
+    results.clear();
     for (size_t r = 0; r < cls.rule.results.size(); ++r)
-      results.push_back(dist::resultSharding(model_.mesh(), cls.rule, head.strategy, int(r)));
-    if (!head.strategy.results.empty())
-      for (const OwnCollective &own : model_.ownCollectives(cls, head.strategy))
-        if (own.result >= 0)
-          add(head, own);
+      results.push_back(dist::resultSharding(model_.mesh(), cls.rule, strategy, int(r)));
     head.handed = handed.try_emplace(std::move(results), int(handed.size())).first->second;
-    made->push_back(std::move(head));
+    static_cast<MemberCosts &>(head) = price;
+    head.transient = price.transient;
+    if (!strategy.results.empty()) {
+      auto [it, fresh] = reshards.try_emplace({computed, head.handed});
+      if (fresh)
+        for (const OwnCollective &own : model_.ownCollectives(cls, strategy))
+          if (own.result >= 0)
+            add(it->second, own);
+      head.cost += it->second.cost;
+      head.growing += it->second.growing;
+      head.transient += it->second.transient;
+    }
+    head.strategy = std::move(strategy);
+    made.push_back(std::move(head));
   }
-  known = std::move(made);
-  return known;
+  return made;
 }
 
 Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const {

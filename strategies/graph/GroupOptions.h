@@ -20,6 +20,7 @@
 #define TESSERA_STRATEGIES_GRAPH_GROUPOPTIONS_H
 
 #include "strategies/cost/CostModel.h"
+#include "strategies/graph/KnownHeads.h"
 #include "strategies/graph/LoopShares.h"
 #include "strategies/user/UserMapping.h"
 
@@ -78,15 +79,15 @@ struct GroupOption {
 struct GroupOptions : std::vector<GroupOption> {
   size_t numTails() const { return tails ? tails->size() : 0; }
   // What the options refer to.
-  std::shared_ptr<const std::vector<GroupHead>> heads;
+  GroupHeads heads;
   std::shared_ptr<const std::vector<GroupTail>> tails;
 };
 
 class OptionBuilder {
 public:
-  /// `fixed` may be null.
+  /// `fixed` and `known` may be null.
   OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
-                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed);
+                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownHeads *known);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
@@ -95,7 +96,8 @@ private:
   class Derivation;
 
   std::vector<Strategy> headStrategies(int op) const;
-  const std::shared_ptr<const std::vector<GroupHead>> &heads(int op);
+  const GroupHeads &heads(int op);
+  std::vector<GroupHead> priceHeads(int op) const;
   int64_t timesOf(int op, const OwnCollective &own) const;
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
   std::vector<int64_t> key(int group) const;
@@ -110,9 +112,11 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
+  KnownHeads own_;
+  KnownHeads &known_;
   // By class, what of it grows with the batch and how often it and its values are made; of fixed operators by operator.
-  std::map<std::pair<int, std::vector<int64_t>>, std::shared_ptr<const std::vector<GroupHead>>> byClass_;
-  std::map<int, std::shared_ptr<const std::vector<GroupHead>>> byOp_;
+  std::map<std::pair<int, std::vector<int64_t>>, GroupHeads> byClass_;
+  std::map<int, GroupHeads> byOp_;
   std::map<std::vector<int64_t>, std::shared_ptr<const GroupOptions>> byKey_;
 };
 

@@ -18,11 +18,11 @@ const std::vector<std::string> &modeNames() {
   return names;
 }
 
-std::shared_ptr<const CostModel> costsOf(const AssignOptions &options) {
-  if (!options.costs)
-    return std::make_shared<CostModel>(options.mesh, options.topology, options.profile, options.reproducible);
-  assert(options.costs->mesh() == options.mesh && "the prices are those of another mesh");
-  return options.costs;
+std::shared_ptr<Prices> pricesOf(const AssignOptions &options) {
+  if (!options.prices)
+    return std::make_shared<Prices>(options.mesh, options.topology, options.profile, options.reproducible);
+  assert(options.prices->model.mesh() == options.mesh && "the prices are those of another mesh");
+  return options.prices;
 }
 
 int64_t memoryOf(const AssignOptions &options) {
@@ -65,8 +65,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   if (llvm::Error e = checkNames(module, options.user))
     return e;
 
-  const std::shared_ptr<const CostModel> costs = costsOf(options);
-  const CostModel &model = *costs;
+  const std::shared_ptr<Prices> prices = pricesOf(options);
+  const CostModel &model = prices->model;
   dist::setMesh(module, options.mesh);
   report = AssignReport();
   report.mode = options.user.saved.empty() ? options.mode : "saved";
@@ -93,7 +93,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
                           : options.mode == "semi-auto"
                               ? assignSemiAuto(function, options, shared)
-                              : assignAuto(function, first, model, shared, search, cost.emplace()))
+                              : assignAuto(function, first, *prices, shared, search, cost.emplace()))
         return e;
       if (llvm::Error e = function.write(options.mesh))
         return e;

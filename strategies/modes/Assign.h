@@ -20,11 +20,21 @@
 #ifndef TESSERA_STRATEGIES_MODES_ASSIGN_H
 #define TESSERA_STRATEGIES_MODES_ASSIGN_H
 
+#include "strategies/graph/KnownHeads.h"
 #include "strategies/report/Report.h"
 #include "strategies/search/Search.h"
 #include "strategies/user/UserStrategies.h"
 
 namespace tessera::strategies {
+
+/// What is known of prices on a mesh. Searches that share it plan equal reshards once, and price equal operators once.
+/// The functions that are searched are of one context. One thread may use it at a time.
+struct Prices {
+  Prices(const Mesh &mesh, const Topology &topology, const ProfileTable &profile, bool reproducible)
+      : model(mesh, topology, profile, reproducible) {}
+  const CostModel model;
+  KnownHeads heads;
+};
 
 struct AssignOptions {
   std::string mode = "data"; // one of modeNames()
@@ -33,9 +43,8 @@ struct AssignOptions {
   ProfileTable profile;
   /// The module is reproducible (dialects/dist/leaves/Leaves.h).
   bool reproducible = false;
-  /// The prices of `mesh`, `topology` and `profile`; null: they are made where they are needed. Searches that share it
-  /// plan equal reshards once. One thread may use it at a time.
-  std::shared_ptr<const CostModel> costs;
+  /// Those of `mesh`, `topology` and `profile`; null: they are made where they are needed.
+  std::shared_ptr<Prices> prices;
   /// The user's strategies, or a saved assignment. Operators take a saved assignment as it is, whatever `mode` says.
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.
@@ -70,8 +79,8 @@ struct AssignOptions {
 /// The effort of a search that begins after `stop` became true, at most: someone waits for it. Set by hand.
 constexpr double kHurriedWork = 0.2;
 
-/// `options.costs`, or new ones.
-std::shared_ptr<const CostModel> costsOf(const AssignOptions &options);
+/// `options.prices`, or new ones.
+std::shared_ptr<Prices> pricesOf(const AssignOptions &options);
 /// Bytes per rank: `memoryLimit`, or what the topology says.
 int64_t memoryOf(const AssignOptions &options);
 /// `join` with the memory of a rank.

@@ -3,6 +3,7 @@
 #include "mlir/IR/Threading.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 using namespace mlir;
@@ -63,6 +64,27 @@ std::vector<Entry> signature(const Mesh &mesh, const Topology &topology) {
   return all;
 }
 
+/// The prices of the mesh that comes first so far. Those of all meshes together would take much memory.
+class BestPrices {
+public:
+  void offer(Cost predicted, size_t mesh, std::shared_ptr<Prices> prices) {
+    const std::lock_guard lock(mutex_);
+    if (!prices_ || std::pair(predicted, mesh) < std::pair(predicted_, mesh_)) {
+      predicted_ = predicted;
+      mesh_ = mesh;
+      prices_ = std::move(prices);
+    }
+  }
+  size_t mesh() const { return mesh_; }
+  const std::shared_ptr<Prices> &prices() const { return prices_; }
+
+private:
+  std::mutex mutex_;
+  Cost predicted_ = kForbidden;
+  size_t mesh_ = 0;
+  std::shared_ptr<Prices> prices_;
+};
+
 } // namespace
 
 std::vector<Mesh> sensibleMeshes(int64_t ranks, const Topology &topology) {
@@ -85,7 +107,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   AssignOptions own = options;
   own.searchWork = options.searchWork / double(meshes.size());
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
-  own.costs = nullptr;   // every mesh has its own
+  own.prices = nullptr;  // every mesh has its own
   own.firstOnly = true;  // meshes are compared by the first function
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
   own.watch = nullptr;   // several searches run at once
@@ -97,6 +119,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
     ++watch->running;
   }
   std::vector<MeshCandidate> list(meshes.size());
+  BestPrices best;
   mlir::parallelFor(module.getContext(), 0, meshes.size(), [&](size_t i) {
     MeshCandidate &candidate = list[i];
     candidate.mesh = std::move(meshes[i]);
@@ -104,6 +127,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
     with.mesh = candidate.mesh;
     if (options.stop && *options.stop)
       with.searchWork = std::min(with.searchWork, kHurriedWork);
+    with.prices = pricesOf(with);
     OwningOpRef<ModuleOp> copy(module.clone());
     AssignReport report;
     if (llvm::Error e = assignStrategies(*copy, with, report)) {
@@ -114,6 +138,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
       candidate.communication = f.exposed();
       candidate.peakBytes = f.peakBytes;
       candidate.work = f.search.work;
+      best.offer(candidate.predicted, i, with.prices);
     }
     if (watch)
       ++watch->part;
@@ -124,6 +149,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   }
   if (llvm::all_of(list, [](const MeshCandidate &c) { return !c.error.empty(); }))
     return llvm::createStringError("%s", list.front().error.c_str());
+  list[best.mesh()].prices = best.prices();
   llvm::stable_sort(list, [](const MeshCandidate &a, const MeshCandidate &b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.predicted < b.predicted;
   });

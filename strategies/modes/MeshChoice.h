@@ -25,6 +25,8 @@ struct MeshCandidate {
   int64_t peakBytes = 0; // estimate
   double work = 0;       // of the search, in 1e9 steps
   std::string error;     // empty: strategies were found
+  /// With which the search goes on on the mesh that is taken; null of all others.
+  std::shared_ptr<Prices> prices;
 };
 
 /// All sensible meshes for `options.mesh.numRanks()` ranks, the cheapest first. `options.mode` assigns strategies on

@@ -70,15 +70,16 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
 
 } // namespace
 
-llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
+llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
                        const SharedShardings &shared, SearchReport &report, ProgramCost &planned) {
+  const CostModel &model = prices.model;
   llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
     return fixed.takeError();
   int64_t limit = options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto start = now();
-  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit);
+  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
   FunctionAssignment data(function.program);
   if (llvm::Error e = assignData(data, options, shared))

@@ -19,7 +19,7 @@ llvm::Error assignData(FunctionAssignment &function, const AssignOptions &option
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out, and
 /// `planned` what the choice costs as it will be partitioned.
-llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
+llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
                        const SharedShardings &shared, SearchReport &search, ProgramCost &planned);
 
 } // namespace tessera::strategies

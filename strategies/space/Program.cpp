@@ -78,32 +78,32 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
   return cls;
 }
 
+OperatorKey keyOf(Operation *op) {
+  OperatorKey key = {op->getName().getAsOpaquePointer(), op->getPropertiesAsAttribute().getAsOpaquePointer()};
+  for (Type type : op->getOperandTypes())
+    key.push_back(type.getAsOpaquePointer());
+  key.push_back(nullptr);
+  for (Type type : op->getResultTypes())
+    key.push_back(type.getAsOpaquePointer());
+  return key;
+}
+
 llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
     return llvm::createStringError("function '%s' must have exactly one block", func.getName().str().c_str());
   Program program;
   program.func = func;
-  using Key = std::tuple<const void *, const void *, std::vector<const void *>>;
-  std::map<Key, OperatorClass *> known; // looked up only, never iterated: pointers are fine
+  std::map<OperatorKey, OperatorClass *> known;
   std::vector<OperatorClass *> classes;
   for (Operation &op : func.getBody().front().without_terminator()) {
     if (!isa<dist::ShardingRuleOpInterface>(op))
       return llvm::createStringError("operator '%s' (%s) has no sharding rule", graph::nameOf(&op).c_str(),
                                      op.getName().getStringRef().str().c_str());
-    std::vector<const void *> types;
-    for (Value v : op.getOperands()) {
-      if (llvm::Error e = checkType(&op, v))
-        return e;
-      types.push_back(v.getType().getAsOpaquePointer());
-    }
-    types.push_back(nullptr);
-    for (Value v : op.getResults()) {
-      if (llvm::Error e = checkType(&op, v))
-        return e;
-      types.push_back(v.getType().getAsOpaquePointer());
-    }
-    Key key{op.getName().getAsOpaquePointer(), op.getPropertiesAsAttribute().getAsOpaquePointer(), std::move(types)};
-    OperatorClass *&cls = known[key];
+    for (ValueRange values : {ValueRange(op.getOperands()), ValueRange(op.getResults())})
+      for (Value v : values)
+        if (llvm::Error e = checkType(&op, v))
+          return e;
+    OperatorClass *&cls = known[keyOf(&op)];
     if (!cls) {
       auto made = OperatorClass::of(&op);
       if (!made)

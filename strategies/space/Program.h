@@ -35,6 +35,11 @@ using dist::Sharding;
 using dist::ShardingRule;
 using dist::Strategy;
 
+/// Operators are equal that have the same name, properties and types: MLIR's unique pointers of these. Looked up only,
+/// and as long as the context lives.
+using OperatorKey = std::vector<const void *>;
+OperatorKey keyOf(mlir::Operation *op);
+
 /// What equal operators have in common.
 struct OperatorClass {
   int id = 0; // position in Program::classes

@@ -169,6 +169,39 @@ TEST_CASE("heads that hand on alike share the tail of their options") {
   CHECK(shorter > 0);
 }
 
+TEST_CASE("operators that another function has are priced once, and cost what they cost alone") {
+  Module m(kMlp);
+  CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2")), llvm::cantFail(Topology::load("cpu")));
+  KnownHeads known;
+  std::set<const std::vector<GroupHead> *> ofTrain;
+  size_t shared = 0, own = 0;
+  for (const char *name : {"train", "eval"}) {
+    FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func(name))));
+    const BuiltGraph with = buildGraph(plan, model, nullptr, {}, int64_t(1) << 40, &known),
+                     alone = buildGraph(plan, model, nullptr, {}, int64_t(1) << 40);
+    REQUIRE(with.wide.nodes.size() == alone.wide.nodes.size());
+    for (size_t n = 0; n < with.wide.nodes.size(); ++n) {
+      CHECK(*with.wide.nodes[n].costs == *alone.wide.nodes[n].costs);
+      const std::vector<GroupHead> *heads = with.options[n]->heads.get();
+      if (!heads)
+        continue;
+      REQUIRE(heads->size() == alone.options[n]->heads->size());
+      for (size_t h = 0; h < heads->size(); ++h)
+        CHECK((*heads)[h].strategy == (*alone.options[n]->heads)[h].strategy);
+      CHECK(heads != alone.options[n]->heads.get());
+      if (m.func(name).getName() == "train")
+        ofTrain.insert(heads);
+      else
+        ++(ofTrain.count(heads) ? shared : own);
+    }
+    REQUIRE(with.wide.edges.size() == alone.wide.edges.size());
+    for (size_t e = 0; e < with.wide.edges.size(); ++e)
+      CHECK(with.wide.edges[e].table->costs == alone.wide.edges[e].table->costs);
+  }
+  CHECK(shared == 2); // the products of the evaluation
+  CHECK(own == 0);
+}
+
 TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
   for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
     INFO(mesh);

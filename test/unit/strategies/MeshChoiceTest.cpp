@@ -37,6 +37,10 @@ TEST_CASE("meshes are ranked by what the step is predicted to take") {
   auto ranked = llvm::cantFail(rankMeshes(*m.module, options));
   REQUIRE(ranked.size() == 2); // 4 and 2x2
   CHECK(ranked[0].predicted <= ranked[1].predicted);
+  // The search goes on with the prices of the mesh that is taken.
+  REQUIRE(ranked[0].prices);
+  CHECK(ranked[0].prices->model.mesh() == ranked[0].mesh);
+  CHECK(!ranked[1].prices);
   for (const MeshCandidate &c : ranked) {
     CHECK(c.error == "");
     Module own(kMlp);
