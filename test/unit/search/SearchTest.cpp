@@ -197,6 +197,35 @@ TEST_CASE("a search begins at a given answer, and ignores an answer that does no
     }
 }
 
+TEST_CASE("a search that begins with the prices of another one has a better bound for the same work") {
+  StrategyGraph g = LayeredGraph(40, 12, 2).graph;
+  const int64_t peak = evaluate(g, search(g).choice).memoryPeak, least = leastPeak(g);
+  g.memoryLimit = least + (peak - least) / 2;
+  auto run = [&](double work, std::vector<double> &prices) {
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = work;
+    options.prices = &prices;
+    return search(g, options);
+  };
+  std::vector<double> found;
+  run(5, found);
+  REQUIRE(std::any_of(found.begin(), found.end(), [](double price) { return price > 0; }));
+  CHECK(std::all_of(found.begin(), found.end(), [](double price) { return price >= 0; }));
+  // Handed to a search of little work.
+  std::vector<double> none, zero(found.size(), 0), other(found.size() + 1, 1), given = found;
+  const Solution alone = run(0.001, none), further = run(0.001, given);
+  CHECK(further.lowerBound > alone.lowerBound);
+  CHECK(given.size() == found.size());
+  // Prices of 0, or of another problem, are none.
+  for (std::vector<double> *prices : {&zero, &other}) {
+    const Solution same = run(0.001, *prices);
+    CHECK(same.choice == alone.choice);
+    CHECK(same.lowerBound == alone.lowerBound);
+    CHECK(*prices == none);
+  }
+}
+
 TEST_CASE("a watch is told what the search finds, and does not change it") {
   StrategyGraph g = LayeredGraph(60, 16, 5).graph;
   g.memoryLimit = leastPeak(g) * 12 / 10;

@@ -315,6 +315,44 @@ TEST_CASE("the wide bound and its reduced costs hold") {
   CHECK(tight > checked / 4); // it must be a bound worth having
 }
 
+TEST_CASE("a wide bound goes on from the prices of another one") {
+  Draw draw{std::mt19937_64(18)};
+  int priced = 0, higher = 0, near = 0;
+  for (int i = 0; i < 200; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.15 : 0, 0.6);
+    double work = 0;
+    const Kept kept = undominated(wide, {}, work);
+    const Cost least = empty(kept) ? kForbidden : leastOf(wide, kept);
+    if (least >= kForbidden)
+      continue;
+    WideDual first(wide, kept);
+    for (int pass = 0; pass < 60; ++pass) {
+      first.pass();
+      first.stepPrices(double(least));
+    }
+    auto afterTen = [&](const std::vector<double> &prices) {
+      WideDual dual(wide, kept);
+      dual.setPrices(prices);
+      for (int pass = 0; pass < 10; ++pass)
+        REQUIRE(dual.pass() <= double(least) + 1e-3);
+      return dual.best();
+    };
+    const std::vector<double> &prices = first.bestPrices();
+    const double unpriced = afterTen({}), given = afterTen(prices);
+    std::vector<double> other(prices.size() + 1, 1);
+    REQUIRE(afterTen(other) == unpriced);
+    if (std::none_of(prices.begin(), prices.end(), [](double price) { return price > 0; }))
+      continue;
+    ++priced;
+    higher += given > unpriced;
+    near += given > first.best() - 0.1 * (first.best() - unpriced) - 1e-3;
+  }
+  CHECK(priced > 40);
+  CHECK(higher > priced * 3 / 4);
+  CHECK(near > priced * 3 / 4);
+}
+
 TEST_CASE("the wide search equals enumeration under every limit of entries") {
   Draw draw{std::mt19937_64(13)};
   int proven = 0, infeasible = 0;
