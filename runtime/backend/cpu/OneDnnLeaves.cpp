@@ -24,8 +24,8 @@ namespace {
 
 using dnnl::memory;
 
-// Of the sizes tried (128 x 512, 256 x 256, 256 x 512, 512 x 256) the fastest for sums of 64 and of 192 terms: 256 KiB.
-constexpr int64_t kTileRows = 256, kTileColumns = 256;
+// Of the sizes tried (128 to 512 rows, 256 to 2,048 columns) the fastest for a step of an MLP of width 4,096: 1 MiB.
+constexpr int64_t kTileRows = 256, kTileColumns = 1024;
 constexpr int64_t kGrain = 16; // numbers of a vector; tiles are as many of it as they can
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
