@@ -394,6 +394,15 @@ Result<MatMulGeometry> matmulGeometry(const KernelCall &call) {
   return g;
 }
 
+std::pair<int64_t, int64_t> MatMulGeometry::operands(int64_t i) const {
+  int64_t inA = 0, inB = 0;
+  for (size_t d = batch.size(); d-- > 0; i /= batch[d]) {
+    inA += i % batch[d] * batchStrideA[d];
+    inB += i % batch[d] * batchStrideB[d];
+  }
+  return {inA, inB};
+}
+
 Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   // gather: table, indices -> y; scatter_add: indices, updates -> y.
   bool scatter = call.name() == "scatter_add";

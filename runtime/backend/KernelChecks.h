@@ -15,6 +15,7 @@
 #include "runtime/backend/Kernel.h"
 
 #include <array>
+#include <utility>
 
 namespace tessera::rt {
 
@@ -49,6 +50,8 @@ struct MatMulGeometry {
   bool transposeA = false, transposeB = false;
   Shape batch;                      // broadcast batch dimensions
   Shape batchStrideA, batchStrideB; // in matrices, 0 where broadcast
+  /// The numbers of the matrices of a and b whose product is matrix number `i` of the result.
+  std::pair<int64_t, int64_t> operands(int64_t i) const;
 };
 Result<MatMulGeometry> matmulGeometry(const KernelCall &call);
 

@@ -158,13 +158,7 @@ private:
 
   /// Computes one tile of one matrix.
   void tile(dnnl::stream &stream, std::byte *scratch, int64_t matrix, int64_t row, int64_t column) const {
-    int64_t matrixA = 0, matrixB = 0;
-    const Shape strides = rowMajorStrides(g_.batch);
-    for (size_t d = 0; d < g_.batch.size(); ++d) {
-      const int64_t index = matrix / strides[d] % g_.batch[d];
-      matrixA += index * g_.batchStrideA[d];
-      matrixB += index * g_.batchStrideB[d];
-    }
+    const auto [matrixA, matrixB] = g_.operands(matrix);
     const int64_t m = rows_.size(row), n = columns_.size(column);
     std::byte *const copyA = scratch + (depth_ + 2) * tileBytes(), *const copyB = copyA + copyBytesA();
     std::byte *const pad = copyB + copyBytesB();

@@ -77,14 +77,8 @@ BindResult bindMatMul(const KernelCall &call) {
     };
     dispatchNumber(y.dtype, [&](auto tag) {
       using T = decltype(tag);
-      Shape strides = rowMajorStrides(g.batch);
       for (int64_t i = 0, n = elementCount(g.batch); i < n; ++i) {
-        int64_t ia = 0, ib = 0;
-        for (size_t d = 0; d < g.batch.size(); ++d) {
-          int64_t index = i / strides[d] % g.batch[d];
-          ia += index * g.batchStrideA[d];
-          ib += index * g.batchStrideB[d];
-        }
+        const auto [ia, ib] = g.operands(i);
         multiply(g, threads, a.as<T>() + ia * g.m * g.k, b.as<T>() + ib * g.k * g.n, y.as<T>() + i * g.m * g.n,
                  reinterpret_cast<Accumulator<T> *>(scratch), store);
       }
