@@ -49,6 +49,31 @@ struct JoinedProgram {
     p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset() + further);
   }
 
+  /// What some F32 buffers hold after each of several runs of the program's first step, which is loaded once. Before
+  /// every run each of them holds the number that stands beside it. The inputs are F32.
+  std::vector<std::vector<Values>> runAgain(int runs, const std::vector<std::pair<uint32_t, float>> &buffers) {
+    Result<std::unique_ptr<Backend>> made = createBackend("cuda");
+    REQUIRE(made.ok());
+    Result<std::unique_ptr<LoadedPlan>> loaded = (*made)->load(p.plan(), {});
+    REQUIRE(loaded.ok());
+    for (const auto &[b, values] : inputs)
+      REQUIRE((*loaded)->upload(b, std::vector<float>(values.begin(), values.end()).data()).ok());
+    std::vector<std::vector<Values>> found;
+    for (int run = 0; run < runs; ++run) {
+      for (const auto &[b, before] : buffers)
+        REQUIRE((*loaded)->upload(b, std::vector<float>(size_t(elementCount(p.shapeOf(b))), before).data()).ok());
+      REQUIRE((*loaded)->launch(0, 0, 0).ok());
+      REQUIRE((*loaded)->synchronize().ok());
+      found.emplace_back();
+      for (const auto &[b, before] : buffers) {
+        std::vector<float> numbers(size_t(elementCount(p.shapeOf(b))));
+        REQUIRE((*loaded)->download(b, numbers.data()).ok());
+        found.back().emplace_back(numbers.begin(), numbers.end());
+      }
+    }
+    return found;
+  }
+
   /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by one.
   std::vector<size_t> places(const LoadOptions &options = {}) const {
     std::vector<std::string> steps;

@@ -232,24 +232,9 @@ TEST_CASE("blocks that add sums over the rows count themselves anew in every run
         .out(c.y, 1)
         .out(sums, 0, plan::SUM, column)
         .out(least, 0, plan::MIN, {1, 1});
-    Result<std::unique_ptr<Backend>> made = createBackend("cuda");
-    REQUIRE(made.ok());
-    Result<std::unique_ptr<LoadedPlan>> loaded = (*made)->load(c.p.plan(), {});
-    REQUIRE(loaded.ok());
-    const std::vector<float> numbers(c.inputs[c.x].begin(), c.inputs[c.x].end());
-    REQUIRE((*loaded)->upload(c.x, numbers.data()).ok());
     const std::vector<Values> expected = c.p.run("reference", c.inputs, {sums, least});
-    for (int run = 0; run < 3; ++run) {
-      std::vector<float> found(12, -1), lowest(1, 5);
-      REQUIRE((*loaded)->upload(sums, found.data()).ok());
-      REQUIRE((*loaded)->upload(least, lowest.data()).ok());
-      REQUIRE((*loaded)->launch(0, 0, 0).ok());
-      REQUIRE((*loaded)->synchronize().ok());
-      REQUIRE((*loaded)->download(sums, found.data()).ok());
-      REQUIRE((*loaded)->download(least, lowest.data()).ok());
-      CHECK(Values(found.begin(), found.end()) == expected[0]);
-      CHECK(Values(lowest.begin(), lowest.end()) == expected[1]);
-    }
+    for (const std::vector<Values> &found : c.runAgain(3, {{sums, -1}, {least, 5}}))
+      CHECK(found == expected);
   }
 }
 
