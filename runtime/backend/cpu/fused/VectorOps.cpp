@@ -1,5 +1,7 @@
 #include "runtime/backend/cpu/fused/VectorOps.h"
 
+#include "runtime/backend/cpu/InstructionSet.h"
+
 namespace tessera::rt {
 
 namespace baseline {
@@ -16,18 +18,16 @@ extern const VectorOps kTable;
 
 const VectorOps &vectorOps() {
 #ifdef TESSERA_X86_VECTORS
-  static const VectorOps &best = []() -> const VectorOps & {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-      return avx512::kTable;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      return avx2::kTable;
-    return baseline::kTable;
-  }();
-  return best;
-#else
-  return baseline::table;
+  switch (instructionSet()) {
+  case InstructionSet::Avx512:
+    return avx512::kTable;
+  case InstructionSet::Avx2:
+    return avx2::kTable;
+  case InstructionSet::Baseline:
+    break;
+  }
 #endif
+  return baseline::kTable;
 }
 
 } // namespace tessera::rt

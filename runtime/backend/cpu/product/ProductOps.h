@@ -1,0 +1,59 @@
+//===- ProductOps.h - the innermost loops of products whose order is fixed --------------------------------===//
+//
+// A micro tile is a few rows by a few vectors of a product, held in registers while its terms are added: each element
+// is ((a0 * b0) + a1 * b1) + ..., in ascending order of the terms, every step one fused multiply-add. So an element
+// depends on its row of A and its column of B alone, whatever tile it is in, and on no instruction set.
+//
+// The columns of B are packed: `terms` times kColumns numbers, so that a term is one or two vectors.
+//
+//   const ProductOps &ops = *productOps();
+//   ops.packColumns(b, B, n, terms, columns);                 // B[term * n + column]
+//   MicroTile t{.a = A, .rowStride = k, .termStride = 1, .b = b, .bStride = ops.columns, .terms = k, .y = y, .yStride = n};
+//   ops.run(ops.rows, 2, t);                                  // writes y: [ops.rows][ops.columns], n numbers apart
+//
+// The same source (ProductOps.inc) is compiled for AVX-512 and AVX2.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_PRODUCTOPS_H
+#define TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_PRODUCTOPS_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tessera::rt {
+
+struct MicroTile {
+  const float *a = nullptr;              // a[row * rowStride + term * termStride]
+  int64_t rowStride = 0, termStride = 0; // one of them is 1
+  const float *b = nullptr;              // b[term * bStride + column], whole vectors are read
+  int64_t bStride = 0;
+  int64_t terms = 0;
+  const float *before = nullptr; // [rows][ops.columns]: where the sum goes on from; null: from 0
+  /// What is added to the sum when it is whole, one after the other, each [rows][ops.columns].
+  const float *const *waiting = nullptr;
+  size_t waitingCount = 0;
+  float *y = nullptr; // y[row * yStride + column], whole vectors are written; may be `before`
+  int64_t yStride = 0;
+  const float *next = nullptr; // [rows][ops.columns]: what the next micro tile begins with, to be on its way by then
+};
+
+struct ProductOps {
+  const char *isa;
+  int64_t rows, columns; // the most of a micro tile
+  int64_t vector;        // columns of a vector: half of `columns`
+  /// 1 <= rows <= ops.rows; `vectors` is 1 or 2.
+  void (*run)(int64_t rows, int64_t vectors, const MicroTile &tile);
+  /// to[term * columns + column] = from[term * stride + column] for column < n, 0 up to ops.columns.
+  void (*packColumns)(float *to, const float *from, int64_t stride, int64_t terms, int64_t n);
+  /// The same of from[column * stride + term].
+  void (*packTransposed)(float *to, const float *from, int64_t stride, int64_t terms, int64_t n);
+};
+
+/// Those for this processor; null where it has no fused multiply-add.
+const ProductOps *productOps();
+/// All that this processor can run, the best first, null at the end.
+const ProductOps *const *allProductOps();
+
+} // namespace tessera::rt
+
+#endif
