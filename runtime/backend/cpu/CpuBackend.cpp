@@ -6,6 +6,7 @@
 #include "runtime/backend/cpu/Reordered.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/cpu/product/OrderedMatMul.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 namespace tessera::rt {
@@ -28,6 +29,7 @@ LayoutWishes blocked(int block) {
 class CpuBackend final : public Backend {
 public:
   CpuBackend() {
+    registerOrderedMatMul(registry_);
     registerOneDnnKernels(registry_);
     registerFusedKernels(registry_);
     registerVectorSoftmax(registry_);
