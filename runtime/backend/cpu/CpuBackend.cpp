@@ -6,6 +6,7 @@
 #include "runtime/backend/cpu/Reordered.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
@@ -30,6 +31,7 @@ class CpuBackend final : public Backend {
 public:
   CpuBackend() {
     registerOrderedMatMul(registry_);
+    registerOrderedConv(registry_);
     registerOneDnnKernels(registry_);
     registerFusedKernels(registry_);
     registerVectorSoftmax(registry_);

@@ -12,9 +12,15 @@ using dnnl::memory;
 
 struct ConvCall {
   ConvGeometry g;
+  Wanted wanted;
   memory::desc x, w, y; // as they lie
   memory::dims strides, dilations, padLo, padHi;
 };
+
+/// Whether an element's terms are added in an order that depends on their number alone. The code for single points cuts
+/// the channels that it sums over in chunks, by the number of the others and by the size of the image. A gradient of
+/// weights sums over pixels.
+bool keepsOrder(const std::string &implementation) { return implementation.find("1x1") == std::string::npos; }
 
 /// oneDNN wants paddings that give exactly the output's extent. In gradients pad_hi may be any of `stride` values. 0 is
 /// taken where it is one of them, since oneDNN supports it best.
@@ -27,6 +33,8 @@ ConvCall describe(const KernelCall &call) {
   ConvCall c;
   c.g = *convGeometry(call);
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
+  if (call.exact && !weightGrad)
+    c.wanted.accepts = keepsOrder;
   const TensorView &x = inputGrad ? call.outputs[0] : call.inputs[0];
   const TensorView &w = weightGrad ? call.outputs[0] : call.inputs[1];
   const TensorView &y = inputGrad ? call.inputs[0] : weightGrad ? call.inputs[1] : call.outputs[0];
@@ -71,9 +79,9 @@ template <typename PD, typename Make> PD choose(const KernelCall &call, const Co
 }
 
 dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x, const memory::desc &y) {
-  return describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training,
-                                                      dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
-                                                      c.strides, c.dilations, c.padLo, c.padHi);
+  return describePrimitiveWith<dnnl::convolution_forward>(c.wanted, dnnl::prop_kind::forward_training,
+                                                          dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
+                                                          c.strides, c.dilations, c.padLo, c.padHi);
 }
 
 /// The forward convolution that a gradient asks for as a hint: of one type, in any layout.
@@ -82,14 +90,15 @@ dnnl::convolution_forward::primitive_desc hintFor(const KernelCall &call, const 
     return memory::desc(dimsOf(desc), dnnlType(call.inputs[0].dtype), memory::format_tag::any);
   };
   ConvCall one = c;
+  one.wanted = Wanted();
   one.w = like(c.w);
   return forward(one, like(c.x), like(c.y));
 }
 
 template <typename Gradient> typename Gradient::primitive_desc gradient(const KernelCall &call, const ConvCall &c) {
   return choose<typename Gradient::primitive_desc>(call, c, [&](const memory::desc &x, const memory::desc &y) {
-    return describeGradient<Gradient>(hintFor(call, c), dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
-                                      c.strides, c.dilations, c.padLo, c.padHi);
+    return describeGradientWith<Gradient>(c.wanted, hintFor(call, c), dnnl::algorithm::convolution_direct, x,
+                                          anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi);
   });
 }
 

@@ -142,8 +142,8 @@ private:
       add.append_binary(dnnl::algorithm::binary_add, y);
     dnnl::primitive_attr attributes = dnnlAttributes();
     attributes.set_post_ops(add);
-    const auto pd = describePrimitiveWith<dnnl::matmul>(attributes, a, b, y);
-    if (!pd || !keepsOrder(pd.impl_info_str()))
+    const auto pd = describePrimitiveWith<dnnl::matmul>({attributes, keepsOrder}, a, b, y);
+    if (!pd)
       return std::nullopt;
     name_ = pd.impl_info_str();
     return Product{dnnl::matmul(pd), a, b, y, pd.scratchpad_desc()};

@@ -23,6 +23,20 @@ const dnnl::engine &dnnlEngine();
 /// Attributes under which this code, not oneDNN, provides the scratchpad memory.
 dnnl::primitive_attr dnnlAttributes();
 
+/// What a primitive shall be like.
+struct Wanted {
+  dnnl::primitive_attr attributes = dnnlAttributes();
+  bool (*accepts)(const std::string &implementation) = nullptr; // null: oneDNN's first choice
+};
+/// The first of oneDNN's implementations that is accepted; empty where there is none. In version 2 what the primitive was
+/// described by must still be there.
+template <typename PrimitiveDesc> PrimitiveDesc firstAccepted(PrimitiveDesc pd, const Wanted &wanted) {
+  while (pd && wanted.accepts && !wanted.accepts(pd.impl_info_str()))
+    if (!pd.next_impl())
+      return PrimitiveDesc();
+  return pd;
+}
+
 #if DNNL_VERSION_MAJOR < 3
 
 using DnnlPooling = dnnl::pooling_v2_forward; // the ones with dilations
@@ -36,14 +50,16 @@ inline bool isNarrow(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx2_vnni;
 }
 template <typename Primitive, typename... Arguments>
-typename Primitive::primitive_desc describePrimitiveWith(const dnnl::primitive_attr &attributes,
-                                                         const Arguments &...arguments) {
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes, dnnlEngine(), true);
+typename Primitive::primitive_desc describePrimitiveWith(const Wanted &wanted, const Arguments &...arguments) {
+  const typename Primitive::desc desc(arguments...);
+  return firstAccepted(typename Primitive::primitive_desc(desc, wanted.attributes, dnnlEngine(), true), wanted);
 }
 template <typename Primitive, typename Hint, typename... Arguments>
-typename Primitive::primitive_desc describeGradient(const Hint &forward, const Arguments &...arguments) {
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), dnnlAttributes(), dnnlEngine(),
-                                            forward, true);
+typename Primitive::primitive_desc describeGradientWith(const Wanted &wanted, const Hint &forward,
+                                                        const Arguments &...arguments) {
+  const typename Primitive::desc desc(arguments...);
+  return firstAccepted(typename Primitive::primitive_desc(desc, wanted.attributes, dnnlEngine(), forward, true),
+                       wanted);
 }
 
 #else
@@ -58,20 +74,25 @@ inline bool isNarrow(dnnl::cpu_isa isa) {
          isa == dnnl::cpu_isa::avx2_vnni || isa == dnnl::cpu_isa::avx2_vnni_2;
 }
 template <typename Primitive, typename... Arguments>
-typename Primitive::primitive_desc describePrimitiveWith(const dnnl::primitive_attr &attributes,
-                                                         const Arguments &...arguments) {
-  return typename Primitive::primitive_desc(dnnlEngine(), arguments..., attributes, true);
+typename Primitive::primitive_desc describePrimitiveWith(const Wanted &wanted, const Arguments &...arguments) {
+  return firstAccepted(typename Primitive::primitive_desc(dnnlEngine(), arguments..., wanted.attributes, true), wanted);
 }
 template <typename Primitive, typename Hint, typename... Arguments>
-typename Primitive::primitive_desc describeGradient(const Hint &forward, const Arguments &...arguments) {
-  return typename Primitive::primitive_desc(dnnlEngine(), arguments..., forward, dnnlAttributes(), true);
+typename Primitive::primitive_desc describeGradientWith(const Wanted &wanted, const Hint &forward,
+                                                        const Arguments &...arguments) {
+  return firstAccepted(typename Primitive::primitive_desc(dnnlEngine(), arguments..., forward, wanted.attributes, true),
+                       wanted);
 }
 
 #endif
 
 template <typename Primitive, typename... Arguments>
 typename Primitive::primitive_desc describePrimitive(const Arguments &...arguments) {
-  return describePrimitiveWith<Primitive>(dnnlAttributes(), arguments...);
+  return describePrimitiveWith<Primitive>(Wanted(), arguments...);
+}
+template <typename Primitive, typename Hint, typename... Arguments>
+typename Primitive::primitive_desc describeGradient(const Hint &forward, const Arguments &...arguments) {
+  return describeGradientWith<Primitive>(Wanted(), forward, arguments...);
 }
 
 struct DnnlVersion {

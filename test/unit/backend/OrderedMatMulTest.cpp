@@ -1,6 +1,7 @@
 // Products whose order is fixed: every instruction set, tiling and number of threads gives the bits of a loop that is
 // written here from the definition.
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
+#include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/product/ProductOps.h"
 
 #include <catch2/catch.hpp>

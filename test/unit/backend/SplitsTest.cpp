@@ -44,16 +44,30 @@ constexpr int64_t kFew = 16;
 /// What changes bits: "kernel: cut".
 const std::set<std::string> kChanges = {
     // oneDNN's code for processors without AVX-512 shares the terms of a sum out over threads, and by the shape
-    "matmul by gemm: threads",         "matmul by gemm: m", "matmul by gemm: m to few", "matmul by gemm: n",
+    "matmul by gemm: threads",
+    "matmul by gemm: m",
+    "matmul by gemm: m to few",
+    "matmul by gemm: n",
     "matmul by gemm: n to few",
-    "conv_weight_grad: threads", // oneDNN shares the batch out over threads
-    "reduce_sum of columns: k",  // chunks of rows follow from the number of columns
+    // oneDNN's code for single points cuts the channels that it sums over in chunks, by the number of the others
+    "conv by 1x1: f",
+    "conv_input_grad by 1x1: c",
+    // oneDNN shares the batch out over threads
+    "conv_weight_grad: threads",
+    "conv_weight_grad by 1x1: threads",
+    "reduce_sum of columns: k", // chunks of rows follow from the number of columns
     "reduce_sum of columns: k to few",
 };
 
 /// What does so in every plan: oneDNN has other code for so few output channels. A gradient of weights has two kinds.
-const std::set<std::string> kAlwaysChanges = {"conv: f to few", "conv_input_grad: c to few",
-                                              "conv_weight_grad: c to few", "conv_weight_grad: f to few"};
+const std::set<std::string> kAlwaysChanges = {"conv: f to few",
+                                              "conv_input_grad: c to few",
+                                              "conv_weight_grad: c to few",
+                                              "conv_weight_grad: f to few",
+                                              "conv by 1x1: f to few",
+                                              "conv_input_grad by 1x1: c to few",
+                                              "conv_weight_grad by 1x1: c to few",
+                                              "conv_weight_grad by 1x1: f to few"};
 
 /// Numbers of many magnitudes, so that another order of adding shows in the last bits.
 Values numbers(int64_t n, uint64_t seed, plan::DType type) {
@@ -124,8 +138,10 @@ void collect(const Case &c, bool reproducible, std::map<std::string, std::string
     values.push_back(numbers(elementCount(c.in[i].shape), i + 1, c.type));
   std::vector<std::string> by;
   const std::vector<Values> whole = run(c, c.in, c.out, values, 1, reproducible, &by);
-  const std::string kernel =
-      c.kernel == "matmul" && by[0].find("gemm") != std::string::npos ? "matmul by gemm" : c.kernel;
+  std::string kernel = c.kernel;
+  for (const char *code : {"gemm", "1x1"})
+    if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos)
+      kernel += std::string(" by ") + code;
   auto compare = [&](const Values &a, const Values &b, const std::string &cut, int64_t parts) {
     if (sameBits(a, b))
       return;
@@ -286,31 +302,53 @@ TEST_CASE("convolutions and their gradients keep their bits under cuts of batch,
     for (const Geometry &g :
          {Geometry{8, 64, 64, 14, 3, 1}, Geometry{8, 64, 128, 14, 3, 2}, Geometry{8, 128, 64, 14, 1, 1},
           Geometry{8, 64, 256, 7, 1, 2}, Geometry{8, 3, 64, 32, 7, 2}, Geometry{4, 24, 40, 9, 3, 1},
-          Geometry{8, 32, 5, 14, 1, 1}, Geometry{8, 64, 10, 14, 3, 1}, Geometry{8, 64, 5, 14, 3, 2}})
+          Geometry{8, 32, 5, 14, 1, 1}, Geometry{8, 64, 10, 14, 3, 1}, Geometry{8, 64, 5, 14, 3, 2},
+          Geometry{8, 512, 128, 16, 1, 1}, Geometry{8, 128, 512, 16, 1, 1}, Geometry{8, 1024, 512, 8, 1, 2}})
       for (const Case &c : convolutions(type, g))
         cases.push_back(c);
   check(cases);
 }
 
 TEST_CASE("a convolution whose rows are cut keeps its bits", "[bits]") {
-  const int64_t n = 2, c = 32, f = 64, h = 16, parts = 4, rows = h / parts;
-  const Values x = numbers(n * c * h * h, 1, plan::F32), w = numbers(f * c * 9, 2, plan::F32);
-  auto convolve = [&](const Values &image, int64_t height, int64_t pad) {
-    Case k{"conv", {{"nchw", {n, c, height, h}}, {"fcrs", {f, c, 3, 3}}}, {}, ""};
-    k.out = {{"nfij", {n, f, height + 2 * pad - 2, h}}};
-    k.attributes = {
-        {"strides", Shape{1, 1}}, {"pads", Shape{pad, 1, pad, 1}}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
-    return run(k, k.in, k.out, {image, w}, 1, true)[0];
+  struct Sizes {
+    int64_t c, h, kernel, stride;
   };
-  const Values whole = convolve(x, h, 1);
-  for (int64_t part = 0; part < parts; ++part) {
-    Values image; // the part's rows and a halo of one row at either side, zeros beyond the border
-    for (int64_t plane = 0; plane < n * c; ++plane)
-      for (int64_t row = part * rows - 1; row <= (part + 1) * rows; ++row)
-        for (int64_t column = 0; column < h; ++column)
-          image.push_back(row < 0 || row >= h ? 0 : x[size_t((plane * h + row) * h + column)]);
-    CHECK(sameBits(convolve(image, rows + 2, 0), slice(whole, {n, f, h, h}, 2, parts, part)));
-  }
+  const int64_t n = 2, f = 64;
+  for (const Sizes &s :
+       {Sizes{32, 16, 3, 1}, Sizes{64, 32, 3, 1}, Sizes{64, 32, 3, 2}, Sizes{128, 16, 3, 1}, Sizes{128, 16, 3, 2},
+        Sizes{256, 8, 3, 1}, Sizes{256, 8, 3, 2}, Sizes{512, 4, 3, 1}, Sizes{64, 32, 1, 1}, Sizes{128, 16, 1, 2},
+        Sizes{256, 8, 1, 1}, Sizes{512, 16, 1, 1}, Sizes{512, 4, 1, 2}, Sizes{2048, 4, 1, 1}})
+    for (int64_t parts : {2, 4}) {
+      const int64_t rows = s.h / parts, halo = s.kernel / 2;
+      if (rows < s.stride)
+        continue;
+      const Values x = numbers(n * s.c * s.h * s.h, 1, plan::F32),
+                   w = numbers(f * s.c * s.kernel * s.kernel, 2, plan::F32);
+      auto convolve = [&](const Values &image, int64_t height, int64_t pad, int64_t out,
+                          std::vector<std::string> *by = nullptr) {
+        Case k{"conv", {{"nchw", {n, s.c, height, s.h}}, {"fcrs", {f, s.c, s.kernel, s.kernel}}}, {}, ""};
+        k.out = {{"nfij", {n, f, out, s.h / s.stride}}};
+        const int64_t behind = (out - 1) * s.stride + s.kernel - height - pad;
+        k.attributes = {{"strides", Shape{s.stride, s.stride}},
+                        {"pads", Shape{pad, halo, behind, halo + 1 - s.stride}},
+                        {"dilations", Shape{1, 1}},
+                        {"groups", int64_t(1)}};
+        return run(k, k.in, k.out, {image, w}, 1, true, by)[0];
+      };
+      std::vector<std::string> by;
+      const Values whole = convolve(x, s.h, halo, s.h / s.stride, &by);
+      for (int64_t part = 0; part < parts; ++part) {
+        Values image; // the part's rows and a halo at either side, zeros beyond the border
+        for (int64_t plane = 0; plane < n * s.c; ++plane)
+          for (int64_t row = part * rows - halo; row < (part + 1) * rows + halo; ++row)
+            for (int64_t column = 0; column < s.h; ++column)
+              image.push_back(row < 0 || row >= s.h ? 0 : x[size_t((plane * s.h + row) * s.h + column)]);
+        INFO(s.c << " channels, " << s.h << " x " << s.h << ", kernel " << s.kernel << ", stride " << s.stride
+                 << ", part " << part << " of " << parts << ", " << by[0]);
+        CHECK(sameBits(convolve(image, rows + 2 * halo, 0, rows / s.stride),
+                       slice(whole, {n, f, s.h / s.stride, s.h / s.stride}, 2, parts, part)));
+      }
+    }
 }
 
 TEST_CASE("softmax, pooling and attention keep their bits under cuts of what they do not sum over", "[bits]") {

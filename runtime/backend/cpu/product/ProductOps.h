@@ -8,7 +8,8 @@
 //
 //   const ProductOps &ops = *productOps();
 //   ops.packColumns(b, B, n, terms, columns);                 // B[term * n + column]
-//   MicroTile t{.a = A, .rowStride = k, .termStride = 1, .b = b, .bStride = ops.columns, .terms = k, .y = y, .yStride = n};
+//   MicroTile t{.a = A, .rowStride = k, .termStride = 1, .b = b, .bStride = ops.columns, .terms = k};
+//   t.y = y, t.yStride = n, t.yVectorStride = ops.vector;
 //   ops.run(ops.rows, 2, t);                                  // writes y: [ops.rows][ops.columns], n numbers apart
 //
 // The same source (ProductOps.inc) is compiled for AVX-512 and AVX2.
@@ -32,8 +33,8 @@ struct MicroTile {
   /// What is added to the sum when it is whole, one after the other, each [rows][ops.columns].
   const float *const *waiting = nullptr;
   size_t waitingCount = 0;
-  float *y = nullptr; // y[row * yStride + column], whole vectors are written; may be `before`
-  int64_t yStride = 0;
+  float *y = nullptr; // y[row * yStride + vector * yVectorStride + lane], whole vectors are written; may be `before`
+  int64_t yStride = 0, yVectorStride = 0;
   const float *next = nullptr; // [rows][ops.columns]: what the next micro tile begins with, to be on its way by then
 };
 

@@ -1,0 +1,188 @@
+// Rows of the product are pixels of all images, its columns the channels of the result, its terms the other channels. An
+// image lies row-major or in blocks of channels, filters row-major or in blocks of both kinds. With strides the pixels of
+// the smaller image are rows: forward they are the result's, and the gradient is 0 between them.
+#include "runtime/backend/cpu/product/OrderedConv.h"
+
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/Parallel.h"
+#include "runtime/backend/cpu/product/OrderedProduct.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace tessera::rt {
+namespace {
+
+/// An image [n, channels, pixels...], whose channels lie in blocks; row-major: in blocks of one.
+struct Image {
+  float *data = nullptr;
+  int64_t channels = 1, pixels = 1, block = 1;
+  float *at(int64_t n, int64_t channel, int64_t pixel) const {
+    return data + n * channels * pixels + channel / block * block * pixels + pixel * block + channel % block;
+  }
+};
+
+/// The block of a layout of images, 0 if it is none of ours.
+int64_t blockOf(const Layout &layout) {
+  if (layout.plain())
+    return 1;
+  return layout.inner.size() == 1 && layout.inner[0].first == 1 ? layout.inner[0].second : 0;
+}
+
+/// The same of filters [f, c]: [f / block, c / block, block of c, block of f].
+int64_t filterBlockOf(const Layout &layout) {
+  if (layout.plain())
+    return 1;
+  const bool both = layout.inner.size() == 2 && layout.inner[0].first == 1 && layout.inner[1].first == 0 &&
+                    layout.inner[0].second == layout.inner[1].second;
+  return both ? layout.inner[0].second : 0;
+}
+
+class Pixels final : public ProductOperands {
+public:
+  /// x is summed over, y is made. `gradient`: columns are the filters' input channels.
+  Pixels(const Image &x, const Image &y, const float *filters, int64_t filterBlock, bool gradient,
+         std::vector<int64_t> pixelOfX, std::vector<int64_t> pixelOfY, int64_t images)
+      : x_(x), y_(y), filters_(filters), block_(filterBlock), gradient_(gradient), pixelOfX_(std::move(pixelOfX)),
+        pixelOfY_(std::move(pixelOfY)), images_(images), perImage_(int64_t(pixelOfX_.size())),
+        allOfX_(perImage_ == x.pixels), allOfY_(perImage_ == y.pixels) {}
+
+  void begin(int threads) const override {
+    if (!allOfY_)
+      parallelFor(threads, images_,
+                  [&](int64_t first, int64_t last) { std::fill(y_.at(first, 0, 0), y_.at(last, 0, 0), 0.0F); });
+  }
+
+  bool termsSideBySide() const override { return true; }
+  void packRows(float *to, int64_t stride, const Panel &p) const override {
+    for (int64_t r = 0; r < p.count; ++r, to += stride) {
+      const int64_t n = (p.first + r) / perImage_, pixel = pixelOfX_[size_t((p.first + r) % perImage_)];
+      for (int64_t done = 0; done < p.terms;) {
+        const int64_t channel = p.term + done, run = std::min(x_.block - channel % x_.block, p.terms - done);
+        const float *const from = x_.at(n, channel, pixel);
+        if (run == kLine)
+          std::memcpy(to + done, from, kLine * sizeof(float));
+        else
+          std::copy(from, from + run, to + done);
+        done += run;
+      }
+    }
+  }
+
+  void packColumns(float *to, const ProductOps &ops, const Panel &p) const override {
+    if (block_ == 1) { // filters are [f][c]
+      const int64_t c = gradient_ ? y_.channels : x_.channels;
+      if (gradient_)
+        ops.packColumns(to, filters_ + p.term * c + p.first, c, p.terms, p.count);
+      else
+        ops.packTransposed(to, filters_ + p.first * c + p.term, c, p.terms, p.count);
+      return;
+    }
+    for (int64_t t = 0; t < p.terms; ++t, to += ops.columns) {
+      std::fill(to + p.count, to + ops.columns, 0.0F);
+      for (int64_t done = 0; done < p.count;) {
+        const int64_t column = p.first + done, run = std::min(block_ - column % block_, p.count - done);
+        const float *const from = gradient_ ? filter(p.term + t, column) : filter(column, p.term + t);
+        const int64_t step = gradient_ ? block_ : 1;
+        for (int64_t i = 0; i < run; ++i)
+          to[done + i] = from[i * step];
+        done += run;
+      }
+    }
+  }
+
+  Source rows(const Panel &p) const override {
+    const int64_t n = p.first / perImage_, pixel = p.first % perImage_, blocks = p.terms / x_.block;
+    if (x_.block == 1 || !allOfX_ || pixel + p.count > perImage_)
+      return {};
+    return {x_.at(n, p.term / x_.block * x_.block, pixel), blocks, p.count * x_.block, x_.pixels * x_.block};
+  }
+  Source columns(const Panel &) const override { return {}; } // filters are few
+
+  ResultPlace place(const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column) const override {
+    const int64_t pixel = row % perImage_;
+    if (y_.block != ops.vector || column % y_.block != 0 || !allOfY_ || pixel + rows > perImage_)
+      return {};
+    return {y_.at(row / perImage_, column, pixel), y_.block, y_.block * y_.pixels};
+  }
+  void store(const float *tile, const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column,
+             int64_t columns) const override {
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t r = 0; r < rows; ++r)
+        *y_.at((row + r) / perImage_, column + c, pixelOfY_[size_t((row + r) % perImage_)]) = tile[r * ops.columns + c];
+  }
+
+private:
+  static constexpr int64_t kLine = 16;
+
+  const float *filter(int64_t f, int64_t c) const {
+    const int64_t channels = gradient_ ? y_.channels : x_.channels;
+    return filters_ + ((f / block_ * (channels / block_) + c / block_) * block_ + c % block_) * block_ + f % block_;
+  }
+
+  Image x_, y_;
+  const float *filters_;
+  int64_t block_;
+  bool gradient_;
+  std::vector<int64_t> pixelOfX_, pixelOfY_; // by row of an image
+  int64_t images_, perImage_;
+  bool allOfX_, allOfY_; // every pixel is a row
+};
+
+/// Where the pixels of the smaller image lie in the larger one.
+std::vector<int64_t> places(const ConvGeometry &g) {
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < g.out[0]; ++i)
+    for (int64_t j = 0; j < g.out[1]; ++j)
+      for (int64_t k = 0; k < g.out[2]; ++k)
+        all.push_back((i * g.stride[0] * g.in[1] + j * g.stride[1]) * g.in[2] + k * g.stride[2]);
+  return all;
+}
+
+bool isPoints(const ConvGeometry &g) {
+  for (size_t d = 0; d < 3; ++d)
+    if (g.kernel[d] != 1 || g.padLo[d] != 0 || (g.out[d] - 1) * g.stride[d] >= g.in[d])
+      return false;
+  return g.groups == 1;
+}
+
+int64_t product(const std::array<int64_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
+
+bool accepts(const KernelCall &call) {
+  const auto fits = [](const TensorView &v) { return v.dtype == plan::F32 && v.elements() > 0; };
+  return call.exact && productOps() && std::all_of(call.inputs.begin(), call.inputs.end(), fits) &&
+         std::all_of(call.outputs.begin(), call.outputs.end(), fits);
+}
+
+BindResult bind(const KernelCall &call) { return BindResult(bindOrderedConv(call, *productOps())); }
+
+} // namespace
+
+std::unique_ptr<BoundKernel> bindOrderedConv(const KernelCall &call, const ProductOps &ops) {
+  const ConvGeometry g = *convGeometry(call);
+  const int64_t imageBlock = blockOf(call.inputs[0].layout), resultBlock = blockOf(call.outputs[0].layout),
+                filterBlock = filterBlockOf(call.inputs[1].layout);
+  if (!isPoints(g) || !imageBlock || !resultBlock || !filterBlock)
+    return nullptr;
+  const bool gradient = call.name() == "conv_input_grad";
+  const Image large{nullptr, g.c, product(g.in)}, small{nullptr, g.f, product(g.out)};
+  Image x = gradient ? small : large, y = gradient ? large : small;
+  x.data = call.inputs[0].as<float>();
+  x.block = imageBlock;
+  y.data = call.outputs[0].as<float>();
+  y.block = resultBlock;
+  std::vector<int64_t> every(size_t(small.pixels)), some = places(g);
+  std::iota(every.begin(), every.end(), 0);
+  const ProductSizes sizes{.m = g.n * small.pixels, .n = y.channels, .k = x.channels};
+  auto pixels = std::make_unique<Pixels>(x, y, call.inputs[1].as<float>(), filterBlock, gradient,
+                                         gradient ? every : some, gradient ? some : every, g.n);
+  return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(pixels));
+}
+
+void registerOrderedConv(KernelRegistry &registry) {
+  for (const char *name : {"conv", "conv_input_grad"})
+    registry.add(name, {"ordered product", accepts, bind});
+}
+
+} // namespace tessera::rt

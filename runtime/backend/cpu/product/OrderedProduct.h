@@ -1,0 +1,128 @@
+//===- OrderedProduct.h - products in float32 whose bits do not depend on how they are cut ------------------===//
+//
+// y = A * B for reproducible plans. The terms of a leaf are added in ascending order, one fused multiply-add each, and the
+// leaves' sums as a balanced tree, neighbours first. Rows, columns, threads, tiles and instruction set change no bit: one
+// rank's product with four leaves is the tree of four ranks' products with one leaf each.
+//
+// How the operands lie is told by ProductOperands, which copies parts of them.
+//
+//   ProductSizes sizes{.m = 256, .n = 4096, .k = 4096, .leaves = 4};
+//   OrderedProduct product(sizes, threads, *productOps(), std::move(operands), "matmul");
+//   product.run(scratch);
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_ORDEREDPRODUCT_H
+#define TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_ORDEREDPRODUCT_H
+
+#include "runtime/backend/Kernel.h"
+#include "runtime/backend/cpu/product/ProductOps.h"
+
+#include <memory>
+
+namespace tessera::rt {
+
+struct ProductSizes {
+  int64_t matrices = 1; // products of their own
+  int64_t m = 1, n = 1, k = 1;
+  int64_t leaves = 1; // equal ranges of k, a power of two
+};
+
+/// Rows of a matrix, numbers apart: what is fetched into a cache before it is read.
+struct Source {
+  const float *data = nullptr;
+  int64_t rows = 0, columns = 0, stride = 0;
+  /// Fetches part `part` of `count`.
+  void fetch(int64_t part, int64_t count) const;
+};
+
+/// A range of rows or columns, and one of terms.
+struct Panel {
+  int64_t matrix, first, count;
+  int64_t term, terms;
+};
+
+/// Where rows and columns of y lie; `y` is null where they must be stored one by one.
+struct ResultPlace {
+  float *y = nullptr;
+  int64_t rowStride = 0, vectorStride = 0;
+};
+
+class ProductOperands {
+public:
+  virtual ~ProductOperands() = default;
+  /// Before anything is stored.
+  virtual void begin(int threads) const {}
+  /// How packRows lays rows: to[row * stride + term], or else to[term * stride + row].
+  virtual bool termsSideBySide() const = 0;
+  virtual void packRows(float *to, int64_t stride, const Panel &panel) const = 0;
+  /// As ProductOps::packColumns does; at most ops.columns columns.
+  virtual void packColumns(float *to, const ProductOps &ops, const Panel &panel) const = 0;
+  /// What those read; empty where it is not one rectangle.
+  virtual Source rows(const Panel &panel) const = 0;
+  virtual Source columns(const Panel &panel) const = 0;
+  /// B where it lies as packColumns would copy it, but for the stride; else empty.
+  virtual Source columnsInPlace(const Panel &panel) const { return {}; }
+  /// `columns` is a multiple of ops.vector.
+  virtual ResultPlace place(const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows, int64_t column) const = 0;
+  /// Stores tile[row][ops.columns].
+  virtual void store(const float *tile, const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows,
+                     int64_t column, int64_t columns) const = 0;
+};
+
+/// A length in `count` equal parts, each a multiple of `grain` but the last one. Of few elements there may be fewer.
+struct Cut {
+  int64_t length = 1, part = 1;
+  Cut() = default;
+  Cut(int64_t length, int64_t count, int64_t grain);
+  int64_t count() const { return (length + part - 1) / part; }
+  int64_t begin(int64_t i) const { return i * part; }
+  int64_t size(int64_t i) const { return length - begin(i) < part ? length - begin(i) : part; }
+};
+
+class OrderedProduct final : public BoundKernel {
+public:
+  OrderedProduct(const ProductSizes &sizes, int threads, const ProductOps &ops,
+                 std::unique_ptr<ProductOperands> operands);
+
+  Status run(std::byte *scratch) override;
+  size_t scratchBytes() const override { return size_t(threads_) * perThread(); }
+  int threads() const override { return threads_; }
+  std::string describe() const override;
+
+private:
+  /// A chunk of a tile of a matrix.
+  struct Chunk {
+    int64_t matrix, row, rows, column, columns; // of the tile
+    int64_t group, piece; // leaves number group * leaves_ and following; the part of the only leaf
+    int64_t term, terms;
+    Panel rowPanel(int64_t first, int64_t count) const { return {matrix, row + first, count, term, terms}; }
+    Panel columnPanel(int64_t first, int64_t count) const { return {matrix, column + first, count, term, terms}; }
+  };
+
+  void chooseTiles();
+  int64_t chunkCount() const { return sizes_.leaves / leaves_ * chunks_.count(); }
+  Chunk at(int64_t i) const;
+  void compute(float *memory, const Chunk &chunk, const Chunk *next) const;
+
+  // What a thread has in scratch memory, in numbers.
+  int64_t microSize() const { return ops_.rows * ops_.columns; }
+  int64_t sumsSize() const;
+  int64_t rowStride() const;
+  int64_t panelSize() const;
+  int64_t columnsSize() const;
+  size_t perThread() const;
+
+  ProductSizes sizes_;
+  int threads_;
+  const ProductOps &ops_;
+  std::unique_ptr<ProductOperands> operands_;
+  int64_t leaf_, leaves_; // terms of a leaf; leaves of a chunk, 1 where a leaf has several chunks
+  Cut chunks_;            // of leaves_ leaves
+  size_t levels_;         // of the tree above chunks
+  Cut rows_, columns_;
+  int64_t panel_ = 1; // rows of a micro tile
+};
+
+} // namespace tessera::rt
+
+#endif
