@@ -101,7 +101,6 @@ EVERY = {
 OF_CONVOLUTIONS = {
     "channels 2": ("model=2", "semi-auto", Cut("model", channels("f"))),
     "channels 4": ("model=4", "semi-auto", Cut("model", channels("f"))),
-    "sums 4": ("model=4", "semi-auto", Cut("model", channels("c"))),
     "batch x channels": ("data=2,model=2", "semi-auto", Cut("model", channels("f"))),
     "height 2": ("space=2", "semi-auto", Cut("space", HEIGHT)),
     "height 4": ("space=4", "semi-auto", Cut("space", HEIGHT)),

@@ -128,7 +128,7 @@ def pipelines_train_alike(c):
 def other_families_train_alike(c):
     """Cells of the table that equal_bits.py makes."""
     table = equal_bits.Table(c.bin, c.models, c.folder, steps=3)
-    for network, columns in {"U-Net": ("sums 4", "height 2", "auto 2x2"), "ViT": ("data 8", "batch x columns"),
+    for network, columns in {"U-Net": ("data 4", "height 2", "auto 2x2"), "ViT": ("data 8", "batch x columns"),
                              "experts": ("data 4", "auto 8"), "DLRM": ("data 2", "columns 8"),
                              "LSTM": ("sharded optimizer", "vocabulary 4", "stages 2x2")}.items():
         cells, _ = table.line(network, columns)

@@ -45,18 +45,23 @@ static void split(ShardingRule &rule, int factor, int64_t length, StringRef suff
           dim.insert(std::next(at), inside);
 }
 
+static bool has(const ShardingRule::TensorFactors &tensor, int f) {
+  return any_of(tensor, [&](const auto &dim) { return is_contained(dim, f); });
+}
+
+/// Whether windows slide over a result, as in a convolution. They reach no result of a gradient of weights.
+static bool windowsReachResults(const ShardingRule &rule) {
+  return any_of(rule.windows, [&](const Window &window) {
+    return any_of(rule.results, [&](const auto &result) { return has(result, window.factor); });
+  });
+}
+
 /// Lets the output channels of an operator with windows be cut in blocks of kChannels only. They are the factors that
-/// the other operand has and the windows' operand lacks. A gradient of weights, whose result no window reaches, has
-/// nothing but channels.
+/// the other operand has and the windows' operand lacks. A gradient of weights has nothing but channels.
 static void keepChannels(ShardingRule &rule) {
   if (rule.windows.empty())
     return;
-  auto has = [](const ShardingRule::TensorFactors &tensor, int f) {
-    return any_of(tensor, [&](const auto &dim) { return is_contained(dim, f); });
-  };
-  const bool ofWeights = none_of(rule.windows, [&](const Window &window) {
-    return any_of(rule.results, [&](const auto &result) { return has(result, window.factor); });
-  });
+  const bool ofWeights = !windowsReachResults(rule);
   const int slid = rule.windows[0].operand, count = int(rule.factors.size());
   for (int f = 0; f < count; ++f) {
     const bool inAll = all_of(rule.operands, [&](const auto &operand) { return has(operand, f); }); // such as groups
@@ -72,7 +77,9 @@ static void keepChannels(ShardingRule &rule) {
 void giveLeaves(ShardingRule &rule, int64_t most) {
   rule.linear.clear();
   keepChannels(rule);
-  bool given = false;
+  // What a convolution sums over are channels. A leaf of them would copy its part of the image, and every leaf would write
+  // the whole result.
+  bool given = windowsReachResults(rule);
   const int count = int(rule.factors.size());
   for (int f = 0; f < count; ++f) {
     const bool sum = rule.factors[f].kind == FactorKind::Reduce && rule.factors[f].reduction == Reduction::Sum;
