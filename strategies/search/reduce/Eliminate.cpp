@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/reduce/Eliminate.h"
 
+#include "strategies/search/problem/Clones.h"
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -95,59 +97,56 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
 
 namespace {
 
-/// The least of own[s] + f0[s] + f1[s] + .... It uses four lanes, since compilers do not vectorise a plain minimum.
-double leastOfSum(const double *own, const double *const *f, size_t count, size_t n, double *scratch) {
-  if (count > 2) {
-    for (size_t s = 0; s < n; ++s)
-      scratch[s] = own[s] + f[0][s];
-    for (size_t k = 1; k + 2 < count; ++k)
+/// least[j] = min over s of own[s] + f0[j * stride0 + s] + f1[j * stride1 + s] + ..., for j < rows. Four lanes stand for
+/// one minimum, since compilers do not vectorise a plain one.
+TESSERA_CLONES void leastOfSums(const double *own, const double *const *f, const size_t *strides, size_t count,
+                                size_t n, size_t rows, double *scratch, double *least) {
+  for (size_t j = 0; j < rows; ++j) {
+    const double *sum = own, *last = count ? f[count - 1] + j * strides[count - 1] : nullptr;
+    if (count > 1) {
+      const double *first = f[0] + j * strides[0];
       for (size_t s = 0; s < n; ++s)
-        scratch[s] += f[k][s];
-    own = scratch;
-    f += count - 2;
-    count = 2;
-  }
-  double lanes[4] = {own[0], own[0], own[0], own[0]};
-  for (size_t k = 0; k < count; ++k)
-    for (double &lane : lanes)
-      lane += f[k][0];
-  size_t s = 0;
-  if (count == 2)
-    for (; s + 4 <= n; s += 4)
-      for (size_t k = 0; k < 4; ++k) {
-        double x = own[s + k] + f[0][s + k] + f[1][s + k];
-        lanes[k] = x < lanes[k] ? x : lanes[k];
+        scratch[s] = own[s] + first[s];
+      for (size_t k = 1; k + 1 < count; ++k) {
+        const double *next = f[k] + j * strides[k];
+        for (size_t s = 0; s < n; ++s)
+          scratch[s] += next[s];
       }
-  else if (count == 1)
-    for (; s + 4 <= n; s += 4)
-      for (size_t k = 0; k < 4; ++k) {
-        double x = own[s + k] + f[0][s + k];
-        lanes[k] = x < lanes[k] ? x : lanes[k];
-      }
-  for (; s < n; ++s) {
-    double x = own[s];
-    for (size_t k = 0; k < count; ++k)
-      x += f[k][s];
-    lanes[0] = x < lanes[0] ? x : lanes[0];
+      sum = scratch;
+    }
+    const double start = sum[0] + (last ? last[0] : 0);
+    double lanes[4] = {start, start, start, start};
+    size_t s = 0;
+    if (last)
+      for (; s + 4 <= n; s += 4)
+        for (size_t k = 0; k < 4; ++k) {
+          const double x = sum[s + k] + last[s + k];
+          lanes[k] = x < lanes[k] ? x : lanes[k];
+        }
+    for (; s < n; ++s) {
+      const double x = sum[s] + (last ? last[s] : 0);
+      lanes[0] = x < lanes[0] ? x : lanes[0];
+    }
+    const double a = lanes[0] < lanes[1] ? lanes[0] : lanes[1];
+    const double b = lanes[2] < lanes[3] ? lanes[2] : lanes[3];
+    least[j] = a < b ? a : b;
   }
-  double a = lanes[0] < lanes[1] ? lanes[0] : lanes[1];
-  double b = lanes[2] < lanes[3] ? lanes[2] : lanes[3];
-  return a < b ? a : b;
 }
 
 } // namespace
 
 double EliminationPlan::run(const std::vector<const double *> &unary, std::vector<int32_t> &answer) {
   double least = 0;
-  std::vector<double> scratch;
-  std::vector<size_t> digit, strides;
-  std::vector<const double *> data; // moves along the rows
+  std::vector<double> scratch, still;
+  std::vector<size_t> digit, strides, step, moving;
+  std::vector<const double *> data, from; // moves along the rows
   for (Bucket &bucket : buckets_) {
     const size_t n = size_t(sizes_[bucket.variable]), dims = bucket.scope.size();
     bucket.message.resize(bucket.table);
     bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
     bucket.alone = bucket.own;
     scratch.resize(n);
+    still.resize(n);
     digit.assign(dims, 0);
     data.clear();
     strides.clear();
@@ -164,12 +163,34 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
       data.push_back(from);
       strides.insert(strides.end(), f.strides.begin(), f.strides.end());
     }
-    const size_t count = data.size();
-    for (size_t row = 0;; ++row) {
-      bucket.message[row] = leastOfSum(bucket.own.data(), data.data(), count, n, scratch.data());
-      if (row + 1 == bucket.table)
+    // Rows that differ in the last dimension alone stand side by side. What does not depend on it is added up once.
+    const size_t count = data.size(), rows = dims ? size_t(sizes_[bucket.scope[dims - 1]]) : 1;
+    moving.clear();
+    for (size_t f = 0; f < count; ++f)
+      if (strides[f * dims + dims - 1] > 0)
+        moving.push_back(f);
+    step.clear();
+    for (size_t f : moving)
+      step.push_back(strides[f * dims + dims - 1]);
+    from.resize(moving.size());
+    for (size_t row = 0;; row += rows) {
+      const double *own = bucket.own.data();
+      if (moving.size() < count) {
+        std::copy_n(own, n, still.data());
+        for (size_t f = 0, m = 0; f < count; ++f)
+          if (m < moving.size() && moving[m] == f)
+            ++m;
+          else
+            for (size_t s = 0; s < n; ++s)
+              still[s] += data[f][s];
+        own = still.data();
+      }
+      for (size_t m = 0; m < moving.size(); ++m)
+        from[m] = data[moving[m]];
+      leastOfSums(own, from.data(), step.data(), from.size(), n, rows, scratch.data(), &bucket.message[row]);
+      if (row + rows == bucket.table)
         break;
-      size_t d = dims - 1;
+      size_t d = dims - 2;
       while (++digit[d] == size_t(sizes_[bucket.scope[d]])) {
         for (size_t f = 0; f < count; ++f)
           data[f] -= (digit[d] - 1) * strides[f * dims + d];
