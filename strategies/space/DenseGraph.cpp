@@ -2,8 +2,10 @@
 #include "strategies/space/WideGraph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <unordered_map>
 
 namespace tessera::strategies {
@@ -56,7 +58,12 @@ public:
       for (size_t k = 0; !sharesOf_[n].empty() && k < kept_[n].size(); ++k) {
         double number = 1;
         for (size_t share : sharesOf_[n]) {
-          const std::vector<Set> &more = setsOf(share, handedState(share, kept_[n][k]));
+          const int32_t row = handedState(share, kept_[n][k]);
+          if (std::isinf(offers_.limit)) {
+            number *= numberOfSets(share, row);
+            continue;
+          }
+          const std::vector<Set> &more = setsOf(share, row);
           const double room = offers_.limit - own(n, kept_[n][k]);
           const auto below =
               std::count_if(more.begin(), more.end(), [&](const Set &set) { return set.beyond <= room; });
@@ -86,6 +93,24 @@ private:
     double beyond = 0;
   };
 
+  /// The offers of one share in the state.
+  std::span<const Offer> offersOf(size_t share, int32_t row) const {
+    const std::vector<Offer> &list = offers_.list[share];
+    const auto [first, last] = std::equal_range(list.begin(), list.end(), Offer{row, 0},
+                                                [](const Offer &a, const Offer &b) { return a.state < b.state; });
+    return {first, last};
+  }
+
+  /// Of copies of one share that the state may offer where the limit leaves none out: all of up to mostShared copies.
+  double numberOfSets(size_t share, int32_t row) const {
+    const size_t offers = offersOf(share, row).size();
+    const size_t most = std::min(wide_.shares[share].copies->mostShared(), offers);
+    double sets = 1, sum = 1;
+    for (size_t size = 1; size <= most && sum < double(offers_.mostSets); ++size)
+      sum += sets *= double(offers - size + 1) / double(size);
+    return sum >= double(offers_.mostSets) ? std::numeric_limits<int32_t>::max() : sum;
+  }
+
   /// The sets of copies of one share that the state may offer; the empty one first.
   const std::vector<Set> &setsOf(size_t share, int32_t row) {
     auto [it, fresh] = sets_[share].try_emplace(row);
@@ -93,23 +118,21 @@ private:
     if (!fresh)
       return sets;
     sets.push_back({});
-    const std::vector<Offer> &offers = offers_.list[share];
     if (disjoint_[share] < 0)
       disjoint_[share] = wide_.shares[share].disjoint(wide_);
     const bool disjoint = disjoint_[share] > 0;
     const size_t most = wide_.shares[share].copies->mostShared();
-    for (auto at = std::partition_point(offers.begin(), offers.end(), [&](const Offer &o) { return o.state < row; });
-         at != offers.end() && at->state == row; ++at)
+    for (const Offer &offer : offersOf(share, row))
       for (size_t i = 0, before = sets.size(); i < before; ++i) {
         // Two copies are wanted by different readers, unless one reader may want both.
-        const double beyond = disjoint ? sets[i].beyond + at->beyond : std::max(sets[i].beyond, at->beyond);
+        const double beyond = disjoint ? sets[i].beyond + offer.beyond : std::max(sets[i].beyond, offer.beyond);
         if (sets[i].size == most || beyond > offers_.limit)
           continue;
         if (sets.size() == offers_.mostSets) {
           made_.whole = false;
           return sets;
         }
-        sets.push_back({int32_t(i), at->copy, sets[i].size + 1, beyond});
+        sets.push_back({int32_t(i), offer.copy, sets[i].size + 1, beyond});
       }
     return sets;
   }
