@@ -31,8 +31,9 @@ private:
 };
 
 struct Incumbent {
-  Incumbent(const StrategyGraph &graph, const SearchOptions &options)
-      : graph(graph), options(options), clock(options) {}
+  Incumbent(const StrategyGraph &graph, const SearchOptions &options) : graph(graph), options(options), clock(options) {
+    solution.lowerBound = options.bound;
+  }
 
   /// Judges an answer; true if it became the best.
   bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer);

@@ -75,6 +75,8 @@ struct SearchOptions {
   Cost tooDear = std::numeric_limits<Cost>::max();
   bool log = false;                        // the searcher "exact" tells on stderr what it does
   const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
+  /// Proven elsewhere: no answer costs less.
+  Cost bound = 0;
   // What a search of a similar problem has found: the searcher "exact" begins there.
   const Choice *start = nullptr;
   // Of memory, by point in time (Problem::points). Others than of this problem are ignored. At the end, its last ones.

@@ -45,7 +45,9 @@ constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases; +20.0/-
 // Neighbourhoods:
 constexpr double kGuidedShare = 0.3;   // of a search, in which priced memory counts as cost; -0.9/+15.6 %
 constexpr double kFarFromBest = 0.002; // relative cost above the best from which a search goes back to it; same
-constexpr int kFreshStart = 2;         // once in as many phases a search begins at the bound's own answer; 0/+5.6 %
+constexpr double kWorthMore = 5e-4; // relative gain of a search in a share: with as much it gets another; not measured
+constexpr int kMostShares = 40;     // of one search in a phase, at most; not measured
+constexpr int kFreshStart = 2;      // once in as many phases a search begins at the bound's own answer; 0/+5.6 %
 // Trial cutoffs:
 constexpr double kFirstTrial = 0.01; // relative distance from the bound; bound 0/+0.6 %
 constexpr double kNearerTrial = 0.5; // factor after one that stayed open; bound -0.3/+0.2 %
@@ -72,6 +74,7 @@ constexpr size_t kExcludedDespiteTree = 4; // with a tree; same
 constexpr size_t kFoldedVariables = 10; // one group for as many variables, or the network does not repeat itself; same
 constexpr double kFoldShare = 0.3;      // of the work that is left; same
 constexpr double kFoldWork = 1;         // 1e9 steps, at most; same
+constexpr double kFoldGap = 0.02;       // relative: nearer to the bound equal choices are no help; not measured
 // Elimination of all variables:
 constexpr double kMostTable = 1 << 25;  // entries of one table; same
 constexpr double kMostTables = 1 << 27; // entries of all tables; same
@@ -115,6 +118,7 @@ private:
   void startFolded(const Problem &problem);
   void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share);
   int64_t search(Neighbourhood &search, double share) const;
+  int64_t searchOn(Neighbourhood &search, double share, double &work) const;
   void improve(const Scope &scope, const FlatProblem &flat, std::vector<Neighbourhood> &searches, double share);
   std::unique_ptr<Scope> restrict(const Scope &scope, const FlatProblem &flat, const Dual &dual, double cutoff) const;
   bool tryCutoff(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share);
@@ -207,6 +211,20 @@ int64_t ExactSearch::search(Neighbourhood &search, double share) const {
   return steps;
 }
 
+/// The same, and goes on while that pays.
+int64_t ExactSearch::searchOn(Neighbourhood &search, double share, double &work) const {
+  int64_t steps = 0;
+  for (int shares = 0; shares < kMostShares; ++shares) {
+    const double before = search.bestCost();
+    steps += this->search(search, share);
+    work += share;
+    // One that found its first answer has gained, too.
+    if (best_.clock.expired() || !search.fits() || search.bestCost() > before * (1 - kWorthMore))
+      break;
+  }
+  return steps;
+}
+
 /// Lets every search run for the same work, one thread each, and then all continue from the best.
 void ExactSearch::improve(const Scope &scope, const FlatProblem &flat, std::vector<Neighbourhood> &searches,
                           double share) {
@@ -214,9 +232,8 @@ void ExactSearch::improve(const Scope &scope, const FlatProblem &flat, std::vect
   std::vector<std::thread> threads;
   for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
     threads.push_back(startOrRun([&, t] { search(searches[t], share); }));
-  steps = search(searches[0], share);
+  steps = searchOn(searches[0], share, best_.work);
   joinAll(threads);
-  best_.work += share;
   size_t winner = 0;
   for (size_t t = 1; t < searches.size(); ++t) {
     Neighbourhood &a = searches[winner], &b = searches[t];
@@ -317,6 +334,7 @@ void ExactSearch::startFolded(const Problem &problem) {
     return; // the network hardly repeats itself
   SearchOptions own = options_;
   own.start = nullptr;
+  own.bound = best_.solution.lowerBound;
   std::vector<double> prices = prices_; // at the same points in time
   own.prices = pricesGiven_ ? &prices : nullptr;
   own.watch = nullptr; // its costs are those of another problem
@@ -358,7 +376,8 @@ bool ExactSearch::round(Scope &scope) {
   for (int phase = 0; next == Next::Phase && !best_.done(); ++phase) {
     if (phase == 1 && !triedFold_) { // a problem that ends at once needs no folding
       triedFold_ = true;
-      startFolded(problem);
+      if (double(best_.solution.cost) > double(best_.solution.lowerBound) * (1 + kFoldGap))
+        startFolded(problem);
     }
     startTree(scope, flat, dual, share);
     const double shareNow = share;

@@ -23,6 +23,7 @@ constexpr double kFirstBoundShare = 0.2;       // of the whole work, at most
 constexpr double kFirstPricedBoundShare = 0.4; // the same of the first round where memory binds: prices need passes
 constexpr double kSecondBoundShare = 0.1;      // of the whole work, at most; from the prices of the first search
 constexpr int kPassesUnpriced = 10;            // at the start of a raise: messages settle before prices move
+constexpr double kStepFromPrices = 0.03;       // of WideDual::stepFactor where the prices are those of a search
 constexpr double kTargetWithoutAnswer = 2;     // times the bound: where prices aim while no answer is known
 // Searching:
 constexpr double kFirstSearchShare = 0.2;       // of the whole work: the search among the options of least reduced cost
@@ -66,6 +67,8 @@ public:
     for (double before; (before = entries(kept_, offers_)) > limits_.atOnce;) {
       WideDual dual(wide_, kept_);
       dual.setPrices(prices_); // of the round before
+      if (isPriced(prices_))
+        dual.stepFactor() = kStepFromPrices;
       const bool first = best_.choice.empty();
       raise(dual, kFirstBoundShare, first ? kFirstPricedBoundShare : kFirstBoundShare);
       if (provenBound() >= options_.tooDear)
@@ -77,6 +80,7 @@ public:
       if (!proven() && dual.hasMemory()) {
         // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
+        dual.stepFactor() = kStepFromPrices;
         raise(dual, kSecondBoundShare, kSecondBoundShare);
         if (provenBound() >= options_.tooDear)
           return tooDear();
@@ -273,6 +277,7 @@ private:
       own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
     own.before = 1e-9 * work_;
+    own.bound = std::max<Cost>(0, provenBound());
     DenseGraph made = denseGraph(wide_, kept, offers);
     const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
     std::vector<double> prices = prices_;

@@ -45,6 +45,8 @@ public:
   void stepPrices(double target);
   /// Of memory, by point in time. Others than of this problem are ignored.
   void setPrices(const std::vector<double> &prices);
+  /// Length of the next step of the prices, of Polyak's.
+  double &stepFactor() { return prices_.factor; }
   /// Those of the best bound.
   const std::vector<double> &bestPrices() const { return bestPrices_; }
   bool hasMemory() const { return !flat_.room.empty(); }

@@ -226,6 +226,23 @@ TEST_CASE("a search that begins with the prices of another one has a better boun
   }
 }
 
+TEST_CASE("a bound that is proven elsewhere ends a search at the gap that was asked for") {
+  StrategyGraph g = LayeredGraph(40, 12, 2).graph;
+  const int64_t peak = evaluate(g, search(g).choice).memoryPeak, least = leastPeak(g);
+  g.memoryLimit = least + (peak - least) / 2;
+  SearchOptions options;
+  options.seconds = 600;
+  options.work = 5;
+  options.gap = 0.0005;
+  const Solution alone = search(g, options);
+  REQUIRE(double(alone.cost) <= double(alone.lowerBound) * (1 + options.gap));
+  options.bound = alone.lowerBound;
+  const Solution bounded = search(g, options);
+  CHECK(bounded.work < alone.work);
+  CHECK(bounded.lowerBound >= alone.lowerBound);
+  CHECK(double(bounded.cost) <= double(bounded.lowerBound) * (1 + options.gap));
+}
+
 TEST_CASE("a watch is told what the search finds, and does not change it") {
   StrategyGraph g = LayeredGraph(60, 16, 5).graph;
   g.memoryLimit = leastPeak(g) * 12 / 10;
