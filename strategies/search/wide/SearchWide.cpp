@@ -27,7 +27,7 @@ constexpr double kStepFromPrices = 0.03;       // of WideDual::stepFactor where 
 constexpr double kTargetWithoutAnswer = 2;     // times the bound: where prices aim while no answer is known
 // Searching:
 constexpr double kFirstSearchShare = 0.2;       // of the whole work: the search among the options of least reduced cost
-constexpr double kFirstPricedSearchShare = 0.5; // the same of the first round where memory binds
+constexpr double kFirstPricedSearchShare = 0.4; // the same of the first round where memory binds
 constexpr double kLastSearchShare = 0.2;        // of the whole work: the search after the work is spent
 constexpr double kLeastSearch = 0.05;           // work of one search, in 1e9 steps, even if less is left
 constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
