@@ -22,20 +22,35 @@ constexpr double kTooMuch = double(kForbidden) / 2;
 constexpr double kTripleWork = 0.5;   // per pair of states of one end and state of the other
 constexpr double kTellApartWork = 10; // per option: the options with the same states are found
 
-/// d[x * n + y] = max over t of a[x * m + t] - b[t * n + y], for four rows x. Costs are exact in doubles.
+/// d[x * n + y] = max over t of a[x * m + t] - b[t * n + y], for four rows x. Costs are exact in doubles. Four terms at
+/// once load and store d a quarter as often.
 TESSERA_CLONES void mostExcess(const double *a, const double *b, size_t m, size_t n, double *d) {
-  double *__restrict d0 = d, *__restrict d1 = d + n, *__restrict d2 = d + 2 * n, *__restrict d3 = d + 3 * n;
-  for (size_t t = 0; t < m; ++t) {
-    const double x0 = a[t], x1 = a[m + t], x2 = a[2 * m + t], x3 = a[3 * m + t];
-    const double *row = b + t * n;
-    for (size_t y = 0; y < n; ++y) {
-      const double e0 = x0 - row[y], e1 = x1 - row[y], e2 = x2 - row[y], e3 = x3 - row[y];
-      d0[y] = e0 > d0[y] ? e0 : d0[y];
-      d1[y] = e1 > d1[y] ? e1 : d1[y];
-      d2[y] = e2 > d2[y] ? e2 : d2[y];
-      d3[y] = e3 > d3[y] ? e3 : d3[y];
+  size_t t = 0;
+  for (; t + 4 <= m; t += 4) {
+    const double *b0 = b + t * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
+    for (size_t x = 0; x < 4; x += 2) {
+      const double *p = a + x * m + t, *q = p + m;
+      const double p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3], q0 = q[0], q1 = q[1], q2 = q[2], q3 = q[3];
+      double *__restrict mostP = d + x * n, *__restrict mostQ = mostP + n;
+      for (size_t y = 0; y < n; ++y) {
+        const double p01 = p0 - b0[y] > p1 - b1[y] ? p0 - b0[y] : p1 - b1[y];
+        const double p23 = p2 - b2[y] > p3 - b3[y] ? p2 - b2[y] : p3 - b3[y];
+        const double q01 = q0 - b0[y] > q1 - b1[y] ? q0 - b0[y] : q1 - b1[y];
+        const double q23 = q2 - b2[y] > q3 - b3[y] ? q2 - b2[y] : q3 - b3[y];
+        const double mp = p01 > p23 ? p01 : p23, mq = q01 > q23 ? q01 : q23;
+        mostP[y] = mp > mostP[y] ? mp : mostP[y];
+        mostQ[y] = mq > mostQ[y] ? mq : mostQ[y];
+      }
     }
   }
+  for (; t < m; ++t)
+    for (size_t x = 0; x < 4; ++x) {
+      double *__restrict most = d + x * n;
+      for (size_t y = 0; y < n; ++y) {
+        const double excess = a[x * m + t] - b[t * n + y];
+        most[y] = excess > most[y] ? excess : most[y];
+      }
+    }
 }
 
 /// An edge seen from one end.
