@@ -17,6 +17,8 @@ constexpr double kNever = 1e15;
 constexpr double kLeastPart = 1;
 /// The share of what a reader does not need that it gives away after a sweep.
 constexpr double kMovedPart = 0.5;
+/// Stands for what a reader can give away of a copy that it never wants.
+constexpr double kNotWanted = -std::numeric_limits<double>::infinity();
 
 /// sums[i * columns + j] = max(itself, a[i] + b[j])
 TESSERA_CLONES void mostSums(const double *a, const double *b, size_t rows, size_t columns, double *sums) {
@@ -198,6 +200,7 @@ void WideDual::divide(const SharedCopies &all, Shared &shared) {
         const int32_t at = place[size_t(copy)];
         if (at >= 0) {
           reader.with[size_t(at)].push_back(int32_t(t));
+          reader.wanted.push_back({int32_t(t), at});
           ++reader.wants[t];
         }
         for (size_t row = 0; row < rows; ++row) {
@@ -228,50 +231,53 @@ void WideDual::changePart(const Shared &shared, Reader &reader, size_t row, size
 
 /// By state of the producer and of the reader: what the edge costs beyond the messages, in the member where that is
 /// least.
-std::vector<double> WideDual::leastSlack(const Shared &shared, size_t r) const {
+void WideDual::leastSlack(const Shared &shared, size_t r, std::vector<double> &slack) const {
   const size_t rows = shared.handed->inTable.size(), columns = shared.readers[r].wants.size();
-  std::vector<double> most(rows * columns, -std::numeric_limits<double>::infinity());
+  slack.assign(rows * columns, -std::numeric_limits<double>::infinity());
   for (const Member &member : shared.members)
-    mostSums(&message_[member.messages[r].first], &message_[member.messages[r].second], rows, columns, most.data());
-  for (size_t i = 0; i < most.size(); ++i)
-    most[i] = std::max(0.0, shared.readers[r].table.costs[i] - most[i]);
-  return most;
+    mostSums(&message_[member.messages[r].first], &message_[member.messages[r].second], rows, columns, slack.data());
+  for (size_t i = 0; i < slack.size(); ++i)
+    slack[i] = std::max(0.0, shared.readers[r].table.costs[i] - slack[i]);
 }
 
 void WideDual::moveParts() {
-  std::vector<std::vector<double>> free;
+  std::vector<std::vector<double>> free; // by reader, by state and copy
+  std::vector<double> slack, given, needing;
   for (Shared &shared : shared_) {
     const size_t rows = shared.handed->inTable.size(), copies = shared.copies.size();
-    free.assign(shared.readers.size(), {});
-    for (size_t r = 0; r < free.size() && copies; ++r) {
+    free.resize(std::max(free.size(), shared.readers.size()));
+    for (size_t r = 0; r < shared.readers.size() && copies; ++r) {
       const Reader &reader = shared.readers[r];
-      const std::vector<double> slack = leastSlack(shared, r);
+      const size_t columns = reader.wants.size();
+      leastSlack(shared, r, slack);
       free[r] = reader.part;
-      for (size_t row = 0; row < rows; ++row)
-        for (size_t c = 0; c < copies; ++c)
-          for (int32_t t : reader.with[c])
-            free[r][row * copies + c] = std::min(
-                free[r][row * copies + c], slack[row * reader.wants.size() + size_t(t)] / reader.wants[size_t(t)]);
-    }
-    for (size_t i = 0; i < rows * copies; ++i) {
-      if (!shared.costs[i])
-        continue;
-      const size_t row = i / copies, c = i % copies;
-      double sum = 0;
-      size_t needing = 0;
-      for (size_t r = 0; r < free.size(); ++r) {
-        if (free[r][i] >= kLeastPart)
-          sum += kMovedPart * free[r][i];
-        else if (!shared.readers[r].with[c].empty())
-          ++needing;
+      for (size_t row = 0; row < rows; ++row) {
+        double *most = &free[r][row * copies];
+        const double *mine = &slack[row * columns];
+        for (auto [t, c] : reader.wanted) {
+          const double each = reader.wants[size_t(t)] == 1 ? mine[t] : mine[t] / reader.wants[size_t(t)];
+          most[c] = std::min(most[c], each);
+        }
       }
-      if (sum <= 0 || needing == 0)
+      for (size_t c = 0; c < copies; ++c)
+        for (size_t row = 0; row < rows && reader.with[c].empty(); ++row)
+          free[r][row * copies + c] = kNotWanted;
+    }
+    // What is given away by those that need less than their part, and how many need more.
+    given.assign(rows * copies, 0);
+    needing.assign(rows * copies, 0);
+    for (size_t r = 0; r < shared.readers.size(); ++r)
+      for (size_t i = 0; i < rows * copies; ++i) {
+        given[i] += free[r][i] >= kLeastPart ? kMovedPart * free[r][i] : 0;
+        needing[i] += free[r][i] < kLeastPart && free[r][i] != kNotWanted ? 1 : 0;
+      }
+    for (size_t i = 0; i < rows * copies; ++i) {
+      if (!shared.costs[i] || given[i] <= 0 || needing[i] <= 0)
         continue;
-      for (size_t r = 0; r < free.size(); ++r)
-        if (free[r][i] >= kLeastPart)
-          changePart(shared, shared.readers[r], row, c, -kMovedPart * free[r][i]);
-        else if (!shared.readers[r].with[c].empty())
-          changePart(shared, shared.readers[r], row, c, sum / double(needing));
+      for (size_t r = 0; r < shared.readers.size(); ++r)
+        if (free[r][i] != kNotWanted)
+          changePart(shared, shared.readers[r], i / copies, i % copies,
+                     free[r][i] >= kLeastPart ? -kMovedPart * free[r][i] : given[i] / needing[i]);
     }
   }
 }

@@ -75,9 +75,10 @@ private:
   /// Shares with the same copies and kept states, which divide prices alike.
   struct Reader {
     WideTable table;
-    std::vector<double> part;               // of the prices, by state of the producer and copy
-    std::vector<std::vector<int32_t>> with; // by copy: the reader's states that want it
-    std::vector<int32_t> wants;             // by state of the reader: how many copies
+    std::vector<double> part;                             // of the prices, by state of the producer and copy
+    std::vector<std::vector<int32_t>> with;               // by copy: the reader's states that want it
+    std::vector<int32_t> wants;                           // by state of the reader: how many copies
+    std::vector<std::pair<int32_t, int32_t>> wanted = {}; // the same as pairs of state and copy, ascending
     const States *states;
   };
   struct Member {
@@ -108,7 +109,7 @@ private:
   void divide(const SharedCopies &all, Shared &shared);
   static void changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount);
   void moveParts();
-  std::vector<double> leastSlack(const Shared &shared, size_t reader) const;
+  void leastSlack(const Shared &shared, size_t reader, std::vector<double> &slack) const;
 
   const FlatProblem flat_; // nodes and memory, no edges
   const Kept &options_;    // that are kept
