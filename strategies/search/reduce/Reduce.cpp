@@ -139,6 +139,8 @@ bool Reducer::dropBad(int32_t v) {
     for (size_t k = 0; k < x.pieces.size(); ++k)
       keep[s] &= x.pieces[k].extra[s] <= 0 || x.pieces[k].extra[s] <= rooms[k];
     for (size_t k = 0; k < x.edges.size() && keep[s]; ++k) {
+      if (m_.edges[x.edges[k]].normal) // every row has an entry 0
+        continue;
       EdgeView cost = m_.view(x.edges[k], v);
       size_t t = 0, count = var(cost.other).size();
       while (t < count && cost(s, t) >= kForbidden)
