@@ -53,8 +53,8 @@ private:
   const Shape full_, row_;
 };
 
-/// The pieces of a softmax, in the types of SoftmaxLines.cpp: exponentials in the type of the call, sums and their
-/// quotients in F64.
+/// The pieces of a softmax, in the types of SoftmaxLines.cpp: sums, and what follows from them once for each row, in F64,
+/// and what is computed for each element in the type of the call.
 std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
   const AxisGeometry g = *axisGeometry(call);
   if (g.inner != 1)
@@ -76,14 +76,12 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
     }
     Piece last(pieces, g);
     if (name == "softmax") {
-      const uint32_t e = last.made(1, 1), sum = last.made(1, 0), wide = last.op(Op::Cast, plan::F64, {e}),
-                     inverse = last.op(Op::Reciprocal, plan::F64, {sum});
-      last.result(last.op(Op::Cast, type, {last.op(Op::Mul, plan::F64, {wide, inverse})}), stored, 0);
+      const uint32_t e = last.made(1, 1), sum = last.made(1, 0), inverse = last.op(Op::Reciprocal, plan::F64, {sum});
+      last.result(last.op(Op::Mul, type, {e, last.op(Op::Cast, type, {inverse})}), stored, 0);
     } else {
       const uint32_t x = last.operand(call, 0), top = last.made(0, 0), sum = last.made(1, 0),
-                     wide = last.op(Op::Cast, plan::F64, {x}), most = last.op(Op::Cast, plan::F64, {top}),
-                     log = last.op(Op::Log, plan::F64, {sum}), below = last.op(Op::Sub, plan::F64, {wide, most});
-      last.result(last.op(Op::Cast, type, {last.op(Op::Sub, plan::F64, {below, log})}), stored, 0);
+                     log = last.op(Op::Log, plan::F64, {sum}), below = last.op(Op::Sub, type, {x, top});
+      last.result(last.op(Op::Sub, type, {below, last.op(Op::Cast, type, {log})}), stored, 0);
     }
     return pieces;
   }
@@ -95,16 +93,14 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
                 plan::F64);
   }
   Piece last(pieces, g);
-  const uint32_t dy = last.operand(call, 0), y = last.operand(call, 1), sum = last.made(0, 0),
-                 wide = last.op(Op::Cast, plan::F64, {dy}), wideY = last.op(Op::Cast, plan::F64, {y});
+  const uint32_t dy = last.operand(call, 0), y = last.operand(call, 1),
+                 sum = last.op(Op::Cast, type, {last.made(0, 0)});
   uint32_t dx;
-  if (log) {
-    const uint32_t share = last.op(Op::Mul, plan::F64, {last.op(Op::Exp, plan::F64, {wideY}), sum});
-    dx = last.op(Op::Sub, plan::F64, {wide, share});
-  } else {
-    dx = last.op(Op::Mul, plan::F64, {wideY, last.op(Op::Sub, plan::F64, {wide, sum})});
-  }
-  last.result(last.op(Op::Cast, type, {dx}), stored, 0);
+  if (log)
+    dx = last.op(Op::Sub, type, {dy, last.op(Op::Mul, type, {last.op(Op::Exp, type, {y}), sum})});
+  else
+    dx = last.op(Op::Mul, type, {y, last.op(Op::Sub, type, {dy, sum})});
+  last.result(dx, stored, 0);
   return pieces;
 }
 

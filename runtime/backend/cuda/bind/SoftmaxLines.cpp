@@ -1,4 +1,5 @@
-// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64.
+// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64, all else in the type of
+// the call.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
@@ -31,16 +32,16 @@ CudaKernel bindSoftmax(const KernelCall &call) {
                          {"NEEDS_LOG", name == "log_softmax" ? "1" : "0"}};
   if (name == "softmax") {
     constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
-    constants.push_back({"RESULT(i)", "op_exp((T)(p[i] - top)) / sum"});
+    constants.push_back({"RESULT(i)", "op_exp((T)(p[i] - top)) * (T)(1.0 / sum)"});
   } else if (name == "log_softmax") {
     constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
-    constants.push_back({"RESULT(i)", "(double)p[i] - (double)top - log_sum"});
+    constants.push_back({"RESULT(i)", "(T)(p[i] - top) - (T)log_sum"});
   } else if (name == "softmax_grad") { // a = dy, b = y
     constants.push_back({"FIRST(i)", "(double)p[i] * (double)q[i]"});
-    constants.push_back({"RESULT(i)", "(double)q[i] * ((double)p[i] - sum)"});
+    constants.push_back({"RESULT(i)", "q[i] * (p[i] - (T)sum)"});
   } else {
     constants.push_back({"FIRST(i)", "p[i]"});
-    constants.push_back({"RESULT(i)", "(double)p[i] - op_exp((double)q[i]) * sum"});
+    constants.push_back({"RESULT(i)", "p[i] - op_exp(q[i]) * (T)sum"});
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
   kernel.actions.push_back(
