@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kPointers = 32;         // the most pointers of a kernel
 constexpr int64_t kMostThreads = 1024;   // of a block
+constexpr int64_t kThreadsAgain = 512;   // where a row is computed anew: with more, its code would not fit in registers
 constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a time
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
@@ -347,6 +348,8 @@ private:
     chain_.again = each() * std::max<int64_t>(most, 1) + once > mostWords(threads);
     if (chain_.again && !canRepeat(once))
       return false;
+    if (chain_.again)
+      threads = std::min(threads, kThreadsAgain);
     chain_.threads = threads;
     chain_.perThread = each();
     chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
