@@ -186,7 +186,7 @@ std::vector<std::string> rowSources(plan::DType type) {
     for (int s = 0; s < 4; ++s)
       REQUIRE(resolveCall(p.plan(), program.steps(s), views, {}, calls[size_t(s)]).ok());
     std::optional<JoinedKernel> joined =
-        rowsFrom(program, calls, 0, ranges, BufferUses(p.plan()), JoinedProgram(program, ranges));
+        rowsFrom(program, calls, 0, ranges, BufferUses(p.plan()), JoinedProgram(program, ranges), {});
     REQUIRE(joined);
     CHECK(joined->set.steps.size() == 4);
     for (const Action &action : joined->kernel.actions)

@@ -409,6 +409,25 @@ TEST_CASE("the loss over a large vocabulary and its gradient are one kernel, and
     CHECK(found[unused] == Values(found[unused].size(), 0));
 }
 
+TEST_CASE("what reads the results of rows, and stands between them, runs behind them") {
+  Centred c({3}, 40);
+  const Shape one = {1, 1};
+  const uint32_t total = c.output({}), twice = c.output({}), factor = c.output(one);
+  Loop(c.p, c.full).in(c.x).out(c.sum, 0, plan::SUM, c.row).out(total, 0, plan::SUM, one);
+  c.p.kernel("add", {total, total}, {twice});  // such as the loss, from its sum
+  c.p.kernel("neg", {c.input(one)}, {factor}); // the rows wait for this
+  Loop(c.p, c.full).in(c.x).in(c.sum, c.row).in(factor, one).op("sub", {0, 1}).op("mul", {3, 2}).out(c.y, 4);
+  CHECK(c.places() == Places{3, 3, 2, 3});
+  // The rows wait for what stands between.
+  Centred d({3}, 40);
+  const uint32_t sum = d.output({}), half = d.output(one);
+  Loop(d.p, d.full).in(d.x).out(d.sum, 0, plan::SUM, d.row).out(sum, 0, plan::SUM, one);
+  d.p.kernel("add", {sum, sum}, {half});
+  Loop(d.p, d.full).in(d.x).in(d.sum, d.row).in(half, one).op("sub", {0, 1}).op("mul", {3, 2}).out(d.y, 4);
+  const std::vector<size_t> places = d.places();
+  CHECK(places[2] != places[0]);
+}
+
 TEST_CASE("long rows stay apart where there are few") {
   for (int64_t columns : {16384, 16385}) {
     Centred c({2}, columns);

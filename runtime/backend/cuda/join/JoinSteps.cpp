@@ -36,7 +36,7 @@ void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::ve
   }
   joinLoops(BatchOf::LastWrites);
   joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
-    std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins);
+    std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins, options);
     if (rows)
       addSumLoops(*rows, program, calls, uses, joins, options);
     return rows;

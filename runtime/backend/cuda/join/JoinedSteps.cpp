@@ -84,12 +84,14 @@ namespace {
 constexpr size_t kWindow = 64;
 /// How often a search starts again.
 constexpr int kRounds = 8;
+/// The most numbers that a step behind a chain reads and makes. To run it later then keeps no memory.
+constexpr int64_t kFewNumbers = 1024;
 
 class RowSearch {
 public:
   RowSearch(const plan::Program &program, const std::vector<KernelCall> &calls, const std::vector<ByteRange> &buffers,
-            const BufferUses &uses, const JoinedProgram &joined)
-      : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined) {}
+            const BufferUses &uses, const JoinedProgram &joined, const BindOptions &options)
+      : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined), options_(options) {}
 
   /// Tries all ways to see rows and takes the one that joins most steps.
   std::optional<JoinedKernel> from(size_t first) {
@@ -106,6 +108,8 @@ public:
       if (search(first) && (!best || best->set.steps.size() < steps_.size()))
         best = JoinedKernel{set_, bindRows(*chain_)};
     }
+    if (best)
+      addFollowers(*best);
     return best;
   }
 
@@ -141,7 +145,55 @@ private:
     return good;
   }
 
-  bool possible() const { return chain_->separate && joined_.place(set_); }
+  bool possible() const {
+    if (!chain_->separate)
+      return false;
+    return joined_.place(set_) || joined_.place(withFollowers(set_));
+  }
+
+  /// The set with the steps between its own that read what it makes, and that it does not wait for. They stand in its
+  /// way only because of the program's order, as the loss itself does between the loss's sum and its gradient.
+  StepSet withFollowers(StepSet set) const {
+    for (size_t s = set.steps.front() + 1; s < set.steps.back(); ++s)
+      if (!std::binary_search(set.steps.begin(), set.steps.end(), s) && follows(set, s)) {
+        const auto at = std::lower_bound(set.steps.begin(), set.steps.end(), s) - set.steps.begin();
+        set.steps.insert(set.steps.begin() + at, s);
+        set.accesses.insert(set.accesses.begin() + at, joined_.accesses()[s]);
+      }
+    return set;
+  }
+  bool follows(const StepSet &set, size_t s) const {
+    const KernelCall &call = calls_[s];
+    if (!call.kernel || !isExpressionKernel(call.name()) || joined_.taken(s))
+      return false;
+    int64_t numbers = 0;
+    for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+      for (const TensorView &view : *views)
+        numbers += view.elements();
+    bool reads = false;
+    for (size_t i = 0; i < set.steps.size(); ++i)
+      if (set.steps[i] < s)
+        reads = reads || conflict(joined_.accesses()[s], set.accesses[i]);
+      else if (conflict(joined_.accesses()[s], set.accesses[i]))
+        return false;
+    return reads && numbers <= kFewNumbers;
+  }
+  /// Lets them run behind the chain, as launches of their own.
+  void addFollowers(JoinedKernel &chain) const {
+    if (joined_.place(chain.set))
+      return;
+    StepSet all = withFollowers(chain.set);
+    for (size_t s : all.steps) {
+      if (std::binary_search(chain.set.steps.begin(), chain.set.steps.end(), s))
+        continue;
+      const Result<std::vector<CudaKernel>> choices = bindCuda(calls_[s], options_);
+      if (!choices || choices->empty() || choices->front().scratch > 0)
+        return; // the set has no place then
+      const std::vector<Action> &more = choices->front().actions;
+      chain.kernel.actions.insert(chain.kernel.actions.end(), more.begin(), more.end());
+    }
+    chain.set = std::move(all);
+  }
 
   const plan::Kernel &kernel(size_t step) const { return program_.steps(int(step)).kernel(); }
 
@@ -248,6 +300,7 @@ private:
   const std::vector<ByteRange> &buffers_;
   const BufferUses &uses_;
   const JoinedProgram &joined_;
+  const BindOptions &options_;
   Rows size_;
   std::map<size_t, std::vector<RowPiece>> pieces_; // of the steps that were looked at
   std::vector<size_t> steps_;
@@ -259,8 +312,8 @@ private:
 
 std::optional<JoinedKernel> rowsFrom(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
                                      const std::vector<ByteRange> &buffers, const BufferUses &uses,
-                                     const JoinedProgram &joined) {
-  return RowSearch(program, calls, buffers, uses, joined).from(first);
+                                     const JoinedProgram &joined, const BindOptions &options) {
+  return RowSearch(program, calls, buffers, uses, joined, options).from(first);
 }
 
 } // namespace tessera::rt::cuda

@@ -73,10 +73,11 @@ struct JoinedKernel {
 };
 
 /// Loops and reductions along the same rows, from step `first` on: as many as can be one kernel; nothing where only one
-/// can. `calls`: of all steps, empty for collectives.
+/// can. Loops over a few numbers that stand between them and only read their results run behind them, by launches of
+/// their own. `calls`: of all steps, empty for collectives.
 std::optional<JoinedKernel> rowsFrom(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
                                      const std::vector<ByteRange> &buffers, const BufferUses &uses,
-                                     const JoinedProgram &joined);
+                                     const JoinedProgram &joined, const BindOptions &options);
 
 } // namespace tessera::rt::cuda
 
