@@ -1,6 +1,6 @@
 #include "compiler/pipeline/PlaceOperators.h"
 
-#include "compiler/pipeline/ProgramParts.h"
+#include "compiler/pipeline/ForwardPass.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
@@ -40,7 +40,7 @@ llvm::Expected<std::vector<Cost>> operatorTimes(func::FuncOp func, const Pipelin
 
 namespace {
 
-constexpr int kNone = -1; // no stage, or not known yet
+constexpr int kNone = ForwardPass::kNone; // no stage, or not known yet
 
 /// By role and name: the stage that has a parameter or state.
 using Owners = std::map<std::pair<std::string, std::string>, int>;
@@ -48,12 +48,11 @@ using Owners = std::map<std::pair<std::string, std::string>, int>;
 class Placement {
 public:
   Placement(func::FuncOp func, const PipelineCosts &costs, Owners &owners)
-      : func_(func), costs_(costs), owners_(owners), parts_(func), readers_(parts_.program.flow.readers()),
+      : func_(func), costs_(costs), owners_(owners), forward_(func), parts_(forward_.parts),
         stages_(parts_.program.operators.size(), kNone) {}
 
   /// Places the function for which the cut is searched.
   llvm::Error searchCut() {
-    findHomes();
     if (llvm::Error e = hasGivenCut() ? takeGivenCut() : placeForward())
       return e;
     placeOwned();
@@ -76,8 +75,8 @@ public:
   }
 
 private:
-  Operation *operatorOf(int s) const { return parts_.program.operators[size_t(s)]; }
-  bool isForward(int s) const { return parts_.forward[size_t(s)] && !parts_.free[size_t(s)]; }
+  Operation *operatorOf(int s) const { return forward_.operatorOf(s); }
+  bool isForward(int s) const { return forward_.isForward(s); }
 
   std::pair<std::string, std::string> keyOf(unsigned argument) const {
     return {graph::argRole(func_, argument).str(), graph::argName(func_, argument).str()};
@@ -143,119 +142,26 @@ private:
     return llvm::Error::success();
   }
 
-  /// For what is not forward and no update the forward operator to which it belongs.
-  void findHomes() {
-    std::map<std::string, int> named; // the last of that name
-    for (int s : parts_.order)
-      if (isForward(s))
-        named[graph::nameOf(operatorOf(s))] = s;
-    homes_.assign(stages_.size(), kNone);
-    for (int s : parts_.order) {
-      if (parts_.free[size_t(s)] || parts_.forward[size_t(s)] || !graph::parameterUpdatedBy(operatorOf(s)).empty())
-        continue;
-      if (auto it = named.find(graph::gradientOf(operatorOf(s)).str()); it != named.end()) {
-        homes_[size_t(s)] = it->second;
-        continue;
-      }
-      if (parts_.hasBody && !parts_.inBody(s))
-        continue;
-      int64_t largest = -1;
-      for (Value operand : operatorOf(s)->getOperands())
-        if (const int maker = parts_.makerOf(operand); maker >= 0 && parts_.bytesOf(operand) > largest)
-          if (const int home = isForward(maker) ? maker : homes_[size_t(maker)]; home != kNone) {
-            homes_[size_t(s)] = home;
-            largest = parts_.bytesOf(operand);
-          }
-    }
-  }
-
-  /// The forward operators that read an argument, also behind what runs once before the body.
-  void collectReaders(int value, llvm::SmallVectorImpl<int> &found) const {
-    for (int reader : readers_[size_t(value)]) {
-      if (size_t(reader) >= stages_.size())
-        continue;
-      if (isForward(reader))
-        found.push_back(reader);
-      else if (parts_.hasBody && parts_.program.flow.steps[size_t(reader)].section == graph::Section::Begin)
-        for (int made : parts_.program.flow.steps[size_t(reader)].makes)
-          collectReaders(made, found);
-    }
-  }
-
-  /// The parameter for which an argument is kept: itself, or the one that the readers of a state update.
-  std::string parameterOf(unsigned argument) const {
-    if (graph::argRole(func_, argument) == graph::kParameter)
-      return graph::argName(func_, argument).str();
-    for (Operation *user : func_.getArgument(argument).getUsers())
-      if (llvm::StringRef name = graph::parameterUpdatedBy(user); !name.empty())
-        return name.str();
-    return "";
-  }
-
   llvm::Error placeForward() {
     llvm::Expected<std::vector<Cost>> times = operatorTimes(func_, costs_);
     if (!times)
       return times.takeError();
-    strategies::StageProblem problem;
-    std::vector<int> node(stages_.size(), kNone), steps;
-    for (int s : parts_.order)
-      if (isForward(s)) {
-        node[size_t(s)] = int(steps.size());
-        steps.push_back(s);
-        problem.nodes.push_back({{{{{}}, 0}}});
-      }
-    auto variant = [&](int s) -> strategies::StageVariant & {
-      return problem.nodes[size_t(node[size_t(s)])].ways[0].variants[0];
-    };
-    for (size_t s = 0; s < stages_.size(); ++s) {
-      if (isForward(int(s)))
-        variant(int(s)).forward += (*times)[s];
-      else if (homes_[s] != kNone)
-        variant(homes_[s]).input += (*times)[s];
-    }
-    const graph::DataFlow &flow = parts_.program.flow;
-    for (int s : steps)
-      for (int value : flow.steps[size_t(s)].makes) {
-        strategies::StageValue forward{node[size_t(s)], {}, flow.values[size_t(value)].bytes, {}, {}, {}};
-        bool held = false;
-        for (int reader : readers_[size_t(value)]) {
-          if (size_t(reader) >= stages_.size())
-            continue;
-          if (isForward(reader))
-            forward.to.push_back(node[size_t(reader)]);
-          else
-            held |= parts_.inBackwardBody(reader) || !parts_.hasBody;
-        }
-        if (held && flow.values[size_t(value)].viewOf < 0)
-          variant(s).held += flow.values[size_t(value)].bytes;
-        if (forward.to.empty())
-          continue;
-        problem.values.push_back(forward);
-        if (variant(s).input > 0) { // its gradient
-          forward.order = strategies::ValueOrder::Backward;
-          for (int to : forward.to)
-            problem.values.push_back({to, {forward.from}, forward.bytes, forward.order, {}, {}});
-        }
-      }
-    addArguments(problem, node);
-    if (int64_t(steps.size()) < costs_.stages())
-      return llvm::createStringError("'%s' has %zu operators of a forward pass, too few for %lld stages",
-                                     func_.getName().str().c_str(), steps.size(), (long long)costs_.stages());
-    const strategies::Link link = costs_.all.topology().link(costs_.all.mesh(), {0});
-    // Of stages that share a device the problem knows no memory, and the arena decides.
-    const int64_t memory = costs_.places.chunks == 1 ? costs_.limit : -1;
-    problem.devices = {{int(costs_.stages()), memory, link.bandwidth / 1e9}};
-    problem.ways = {{0, 1}};
-    problem.microBatches = int(parts_.program.parts);
-    problem.stages = int(costs_.stages());
-    // One micro-batch takes as long in any stages: what counts is that no stage has much of the work and memory.
-    problem.goal = parts_.program.parts > 1 ? strategies::StageGoal::Batch : strategies::StageGoal::Bottleneck;
-    if (std::string error = strategies::checkStageProblem(problem); !error.empty())
-      return llvm::createStringError("internal error: the stages' problem: " + error);
-    strategies::FoundStages found = strategies::findStages(problem, {.work = kCutWork});
-    if (found.plan.empty()) { // the memory is an estimate, and the arena decides
-      problem.devices[0].memory = -1;
+    std::vector<int> steps;
+    strategies::FoundStages found;
+    for (bool anywhere : {false, true}) {
+      strategies::StageProblem problem = forward_.problem(*times, costs_, steps, anywhere);
+      if (int64_t(steps.size()) < costs_.stages())
+        return llvm::createStringError("'%s' has %zu operators of a forward pass, too few for %lld stages",
+                                       func_.getName().str().c_str(), steps.size(), (long long)costs_.stages());
+      if (std::string error = strategies::checkStageProblem(problem); !error.empty())
+        return llvm::createStringError("internal error: the stages' problem: " + error);
       found = strategies::findStages(problem, {.work = kCutWork});
+      if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+        problem.devices[0].memory = -1;
+        found = strategies::findStages(problem, {.work = kCutWork});
+      }
+      if (!found.plan.empty())
+        break;
     }
     if (found.plan.empty())
       return llvm::createStringError("'%s' cannot be cut into %lld stages: too much of it waits for one another",
@@ -266,57 +172,18 @@ private:
     return llvm::Error::success();
   }
 
-  /// Parameters and their states count where they are read first. What reads a state that micro-batches carry on shares
-  /// the stage of its new value.
-  void addArguments(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const {
-    std::map<std::string, int> place; // node by parameter
-    auto each = [&](auto visit) {
-      for (unsigned a = 0; a < func_.getNumArguments(); ++a)
-        if (isOwned(func_, a)) {
-          llvm::SmallVector<int> found;
-          const int value = parts_.program.index.lookup(func_.getArgument(a));
-          collectReaders(value, found);
-          visit(a, value, found);
-        }
-    };
-    each([&](unsigned a, int, llvm::ArrayRef<int> found) {
-      if (!found.empty() && graph::argRole(func_, a) == graph::kParameter)
-        place[graph::argName(func_, a).str()] = node[size_t(*std::min_element(found.begin(), found.end()))];
-    });
-    each([&](unsigned a, int value, llvm::ArrayRef<int> found) {
-      int at = found.empty() ? kNone : node[size_t(found.front())];
-      if (auto it = place.find(parameterOf(a)); it != place.end())
-        at = it->second;
-      if (at == kNone)
-        return;
-      const bool summed = graph::argRole(func_, a) == graph::kParameter && graph::updateOf(func_, a);
-      problem.nodes[size_t(at)].ways[0].variants[0].fixed +=
-          parts_.program.flow.values[size_t(value)].bytes * (summed ? 2 : 1); // and its gradient's sum
-      for (auto [old, next] : parts_.program.flow.updates) {
-        const int maker = parts_.program.flow.values[size_t(next)].maker;
-        if (old != value || maker < 0 || node[size_t(maker)] == kNone)
-          continue;
-        for (int reader : found)
-          if (const int from = node[size_t(maker)], to = node[size_t(reader)]; from != to) {
-            problem.values.push_back({from, {to}, 0, strategies::ValueOrder::Forward, {}, {}});
-            problem.values.push_back({to, {from}, 0, strategies::ValueOrder::Forward, {}, {}});
-          }
-      }
-    });
-  }
-
   void placeOwned() {
     std::map<std::string, int> byParameter;
     auto place = [&](unsigned a) {
       if (ownerOf(a) != kNone)
         return;
       llvm::SmallVector<int> found;
-      collectReaders(parts_.program.index.lookup(func_.getArgument(a)), found);
+      forward_.collectReaders(parts_.program.index.lookup(func_.getArgument(a)), found);
       int stage = kNone;
       for (int reader : found)
         if (const int at = stages_[size_t(reader)]; stage == kNone || at < stage)
           stage = at;
-      const std::string parameter = parameterOf(a);
+      const std::string parameter = forward_.parameterOf(a);
       if (auto it = byParameter.find(parameter); it != byParameter.end() && stage == kNone)
         stage = it->second;
       if (stage == kNone && graph::argRole(func_, a) == graph::kParameter)
@@ -335,7 +202,7 @@ private:
 
   int stageOfRest(int s) const {
     if (parts_.inBackwardBody(s)) {
-      int stage = homes_[size_t(s)] == kNone ? stageOfLargest(s) : stages_[size_t(homes_[size_t(s)])];
+      int stage = forward_.homeOf(s) == kNone ? stageOfLargest(s) : stages_[size_t(forward_.homeOf(s))];
       for (Value operand : operatorOf(s)->getOperands())
         if (const int maker = parts_.makerOf(operand); maker >= 0 && parts_.inBackwardBody(maker))
           if (const int at = stages_[size_t(maker)]; at != kNone && (stage == kNone || at < stage))
@@ -345,8 +212,8 @@ private:
     const auto parameter = owners_.find({graph::kParameter.str(), graph::parameterUpdatedBy(operatorOf(s)).str()});
     if (parameter != owners_.end())
       return parameter->second;
-    if (!parts_.hasBody && homes_[size_t(s)] != kNone)
-      return stages_[size_t(homes_[size_t(s)])];
+    if (!parts_.hasBody && forward_.homeOf(s) != kNone)
+      return stages_[size_t(forward_.homeOf(s))];
     return stageOfLargest(s);
   }
 
@@ -357,7 +224,7 @@ private:
       if (parts_.free[size_t(s)] || stage != kNone)
         continue;
       for (int value : parts_.program.flow.steps[size_t(s)].makes)
-        for (int reader : readers_[size_t(value)])
+        for (int reader : forward_.readersOf(value))
           if (size_t(reader) < stages_.size() && stages_[size_t(reader)] != kNone)
             stage = stage == kNone ? stages_[size_t(reader)] : std::min(stage, stages_[size_t(reader)]);
       if (stage == kNone)
@@ -371,7 +238,7 @@ private:
       int &owner = owners_.try_emplace(keyOf(a), kNone).first->second;
       if (std::optional<unsigned> result = graph::updateOf(func_, a); result && owner == kNone)
         owner = stageOf(end->getOperand(*result));
-      for (int reader : readers_[size_t(parts_.program.index.lookup(func_.getArgument(a)))])
+      for (int reader : forward_.readersOf(parts_.program.index.lookup(func_.getArgument(a))))
         if (owner == kNone && size_t(reader) < stages_.size())
           owner = stages_[size_t(reader)];
       owner = std::max(owner, 0);
@@ -385,9 +252,9 @@ private:
   mutable func::FuncOp func_; // a handle, whose functions are not const
   const PipelineCosts &costs_;
   Owners &owners_;
-  const ProgramParts parts_;
-  const std::vector<llvm::SmallVector<int, 2>> readers_;
-  std::vector<int> stages_, homes_; // by step
+  const ForwardPass forward_;
+  const ProgramParts &parts_;
+  std::vector<int> stages_; // by step
 };
 
 } // namespace

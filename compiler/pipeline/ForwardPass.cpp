@@ -1,0 +1,202 @@
+#include "compiler/pipeline/ForwardPass.h"
+
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using tessera::strategies::Cost;
+
+namespace tessera::compiler {
+
+ForwardPass::ForwardPass(func::FuncOp func) : parts(func), func_(func), readers_(parts.program.flow.readers()) {
+  findHomes();
+}
+
+void ForwardPass::findHomes() {
+  std::map<std::string, int> named; // the last of that name
+  for (int s : parts.order)
+    if (isForward(s))
+      named[graph::nameOf(operatorOf(s))] = s;
+  homes_.assign(parts.program.operators.size(), kNone);
+  for (int s : parts.order) {
+    if (parts.free[size_t(s)] || parts.forward[size_t(s)] || !graph::parameterUpdatedBy(operatorOf(s)).empty())
+      continue;
+    if (auto it = named.find(graph::gradientOf(operatorOf(s)).str()); it != named.end()) {
+      homes_[size_t(s)] = it->second;
+      continue;
+    }
+    if (parts.hasBody && !parts.inBody(s))
+      continue;
+    int64_t largest = -1;
+    for (Value operand : operatorOf(s)->getOperands())
+      if (const int maker = parts.makerOf(operand); maker >= 0 && parts.bytesOf(operand) > largest)
+        if (const int home = isForward(maker) ? maker : homes_[size_t(maker)]; home != kNone) {
+          homes_[size_t(s)] = home;
+          largest = parts.bytesOf(operand);
+        }
+  }
+}
+
+void ForwardPass::collectReaders(int value, llvm::SmallVectorImpl<int> &found) const {
+  for (int reader : readersOf(value)) {
+    if (size_t(reader) >= homes_.size())
+      continue;
+    if (isForward(reader))
+      found.push_back(reader);
+    else if (parts.hasBody && parts.program.flow.steps[size_t(reader)].section == graph::Section::Begin)
+      for (int made : parts.program.flow.steps[size_t(reader)].makes)
+        collectReaders(made, found);
+  }
+}
+
+std::string ForwardPass::parameterOf(unsigned argument) const {
+  if (graph::argRole(func_, argument) == graph::kParameter)
+    return graph::argName(func_, argument).str();
+  for (Operation *user : func_.getArgument(argument).getUsers())
+    if (llvm::StringRef name = graph::parameterUpdatedBy(user); !name.empty())
+      return name.str();
+  return "";
+}
+
+/// By step, what of the backward pass no other node waits for: the gradients of weights, where every node is a stage.
+std::vector<bool> ForwardPass::findWeights() const {
+  std::vector<bool> weights(homes_.size(), false);
+  for (int s : llvm::reverse(parts.order)) {
+    if (parts.free[size_t(s)] || !parts.inBackwardBody(s))
+      continue;
+    bool awaited = false;
+    for (int value : parts.program.flow.steps[size_t(s)].makes)
+      for (int reader : readersOf(value))
+        if (size_t(reader) < homes_.size() && parts.inBackwardBody(reader) &&
+            !parts.program.flow.values[size_t(value)].sum)
+          awaited |= homes_[size_t(reader)] != homes_[size_t(s)] || !weights[size_t(reader)];
+    weights[size_t(s)] = !awaited;
+  }
+  return weights;
+}
+
+void ForwardPass::addValues(strategies::StageProblem &problem, llvm::ArrayRef<int> node, int s) const {
+  strategies::StageVariant &variant = problem.nodes[size_t(node[size_t(s)])].ways[0].variants[0];
+  const graph::DataFlow &flow = parts.program.flow;
+  for (int value : flow.steps[size_t(s)].makes) {
+    strategies::StageValue forward{node[size_t(s)], {}, flow.values[size_t(value)].bytes, {}, {}, {}};
+    bool held = false;
+    for (int reader : readersOf(value)) {
+      if (size_t(reader) >= homes_.size())
+        continue;
+      if (isForward(reader))
+        forward.to.push_back(node[size_t(reader)]);
+      else
+        held |= parts.inBackwardBody(reader) || !parts.hasBody;
+    }
+    if (held && flow.values[size_t(value)].viewOf < 0)
+      variant.held += flow.values[size_t(value)].bytes;
+    if (forward.to.empty())
+      continue;
+    problem.values.push_back(forward);
+    if (variant.input + variant.weight > 0) { // its gradient
+      forward.order = strategies::ValueOrder::Backward;
+      for (int to : forward.to)
+        problem.values.push_back({to, {forward.from}, forward.bytes, forward.order, {}, {}});
+    }
+  }
+}
+
+/// What a step of the backward pass reads of another one must come from its own stage or one behind it: a gradient, or
+/// what is computed again. So the operators of a segment that is computed again share a stage.
+void ForwardPass::addBackward(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const {
+  std::set<std::pair<int, int>> known;
+  for (int s : parts.order) {
+    if (parts.free[size_t(s)] || !parts.inBackwardBody(s) || homes_[size_t(s)] == kNone)
+      continue;
+    for (Value operand : operatorOf(s)->getOperands()) {
+      const int maker = parts.makerOf(operand);
+      if (maker < 0 || !parts.inBackwardBody(maker) || homes_[size_t(maker)] == kNone)
+        continue;
+      const int from = node[size_t(homes_[size_t(maker)])], to = node[size_t(homes_[size_t(s)])];
+      if (from != to && known.insert({from, to}).second)
+        problem.values.push_back({from, {to}, 0, strategies::ValueOrder::Backward, {}, {}});
+    }
+  }
+}
+
+/// Parameters and their states count where they are read first. What reads a state that micro-batches carry on shares
+/// the stage of its new value.
+void ForwardPass::addArguments(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const {
+  std::map<std::string, int> place; // node by parameter
+  auto each = [&](auto visit) {
+    for (unsigned a = 0; a < func_.getNumArguments(); ++a)
+      if (isOwned(func_, a)) {
+        llvm::SmallVector<int> found;
+        const int value = parts.program.index.lookup(func_.getArgument(a));
+        collectReaders(value, found);
+        visit(a, value, found);
+      }
+  };
+  each([&](unsigned a, int, llvm::ArrayRef<int> found) {
+    if (!found.empty() && graph::argRole(func_, a) == graph::kParameter)
+      place[graph::argName(func_, a).str()] = node[size_t(*std::min_element(found.begin(), found.end()))];
+  });
+  each([&](unsigned a, int value, llvm::ArrayRef<int> found) {
+    int at = found.empty() ? kNone : node[size_t(found.front())];
+    if (auto it = place.find(parameterOf(a)); it != place.end())
+      at = it->second;
+    if (at == kNone)
+      return;
+    const bool summed = graph::argRole(func_, a) == graph::kParameter && graph::updateOf(func_, a);
+    problem.nodes[size_t(at)].ways[0].variants[0].fixed +=
+        parts.program.flow.values[size_t(value)].bytes * (summed ? 2 : 1); // and its gradient's sum
+    for (auto [old, next] : parts.program.flow.updates) {
+      const int maker = parts.program.flow.values[size_t(next)].maker;
+      if (old != value || maker < 0 || node[size_t(maker)] == kNone)
+        continue;
+      for (int reader : found)
+        if (const int from = node[size_t(maker)], to = node[size_t(reader)]; from != to) {
+          problem.values.push_back({from, {to}, 0, strategies::ValueOrder::Forward, {}, {}});
+          problem.values.push_back({to, {from}, 0, strategies::ValueOrder::Forward, {}, {}});
+        }
+    }
+  });
+}
+
+strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const PipelineCosts &costs,
+                                              std::vector<int> &steps, bool anywhere) const {
+  strategies::StageProblem problem;
+  std::vector<int> node(homes_.size(), kNone);
+  steps.clear();
+  for (int s : parts.order)
+    if (isForward(s)) {
+      node[size_t(s)] = int(steps.size());
+      steps.push_back(s);
+      problem.nodes.push_back({{{{{}}, 0}}});
+    }
+  const std::vector<bool> weights = findWeights();
+  for (size_t s = 0; s < homes_.size(); ++s) {
+    const bool forward = isForward(int(s));
+    if (!forward && homes_[s] == kNone)
+      continue;
+    strategies::StageVariant &variant =
+        problem.nodes[size_t(node[forward ? s : size_t(homes_[s])])].ways[0].variants[0];
+    (forward ? variant.forward : weights[s] ? variant.weight : variant.input) += times[s];
+  }
+  for (int s : steps)
+    addValues(problem, node, s);
+  if (!anywhere)
+    addBackward(problem, node);
+  addArguments(problem, node);
+  const strategies::Link link = costs.all.topology().link(costs.all.mesh(), {0});
+  // Of stages that share a device the problem knows no memory, and the arena decides.
+  const int64_t memory = costs.places.chunks == 1 ? costs.limit : -1;
+  problem.devices = {{int(costs.stages()), memory, link.bandwidth / 1e9}};
+  problem.ways = {{0, 1}};
+  problem.microBatches = int(parts.program.parts);
+  problem.stages = int(costs.stages());
+  // One micro-batch takes as long in any stages: what counts is that no stage has much of the work and memory.
+  problem.goal = parts.program.parts > 1 ? strategies::StageGoal::Batch : strategies::StageGoal::Bottleneck;
+  return problem;
+}
+
+} // namespace tessera::compiler
