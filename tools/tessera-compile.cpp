@@ -189,16 +189,17 @@ void declare(CLI::App &app, CommandLine &c) {
                  "a micro-batch has B/N rows. A batch that the file fixes is a micro-batch's: the step's work is N "
                  "times, the inputs N times as large")
       ->needs(train)
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(int64_t(1), tessera::kMostMicroBatches));
   app.add_option(
          "--pipeline", o.pipeline,
          "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1, zb-h2, interleaved:V (V stages on every "
          "rank, for V times as small gaps and V times as many messages; --accumulate a multiple of the stage axis), "
          "zb-v (two stages on every rank, there and back; --accumulate at least twice the stage axis) or auto (the "
          "best that is found in the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump "
-         "--schedule "
-         "csv prints it")
-      ->type_name("schedule=NAME");
+         "--schedule csv prints it. auto, with a number of ranks as --mesh and mode auto: stages, schedule, the mesh "
+         "of a "
+         "stage and, without --accumulate, the micro-batches are chosen, against no stages at all")
+      ->type_name("schedule=NAME|auto");
   app.add_flag("--reproducible{8}", o.leaves,
                "The same bits on any number of ranks and under every strategy: a sum that may be cut is computed in L "
                "equal parts (a power of two, 8 unless given), which are added as one tree")
@@ -423,6 +424,7 @@ int main(int argc, char **argv) {
   declare(app, c);
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
+  c.compile.chooseMicroBatches = app.count("--accumulate") == 0;
   CompileWatch watch;
   if (c.accept)
     c.compile.stop = &rt::stopOnInterrupt("tessera-compile", [&watch] { return watch.search.running > 0; });

@@ -80,16 +80,41 @@ static llvm::Error checkMesh(const CompileOptions &options) {
   return checkLeaves(options, *mesh);
 }
 
+/// Checks what --pipeline auto needs, which chooses stages and mesh.
+static llvm::Error checkChosenStages(const CompileOptions &options, const dist::Mesh &mesh, llvm::StringRef chooses) {
+  auto fail = [&](const std::string &why) { return llvm::createStringError("--pipeline auto: " + why); };
+  if (options.assign.mode != "auto")
+    return fail("mode " + options.assign.mode + " searches nothing; use --mode auto");
+  if (llvm::StringRef(options.assign.mesh).contains('='))
+    return fail("it chooses the stages and the mesh of a stage, but mesh '" + options.assign.mesh +
+                "' is given; use --mesh " + std::to_string(mesh.numRanks()) +
+                (mesh.findAxis(dist::kStageAxis) == 0 ? ", or --pipeline schedule=auto with this mesh" : ""));
+  if (mesh.numRanks() < 2)
+    return fail("one rank has no stages; leave it out");
+  if (!options.assign.strategy.empty())
+    return fail("--strategy is about one mesh; leave one of the two out");
+  if (options.whatIf || chooses == "--what-if")
+    return fail("--what-if does not know stages yet; leave one of the two out");
+  if (options.assign.overlap == "on")
+    return fail("--overlap on does not know stages yet, whose collectives run in line; leave one of the two out");
+  return llvm::Error::success();
+}
+
 /// Checks a mesh with stages, and what does not go with one.
 static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef chooses) {
   const dist::Mesh mesh = llvm::cantFail(dist::Mesh::parse(options.assign.mesh)); // checkMesh has parsed it
   const int axis = mesh.findAxis(dist::kStageAxis);
+  llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);
+  if (pipeline && pipeline->isChosen())
+    return checkChosenStages(options, mesh, chooses);
   if (axis < 0) {
+    llvm::consumeError(pipeline.takeError());
     if (!options.pipeline.empty())
-      return llvm::createStringError("--pipeline is for a mesh whose first axis is 'stage': --mesh stage=2,data=2");
+      return llvm::createStringError("--pipeline is for a mesh whose first axis is 'stage': --mesh stage=2,data=2; or "
+                                     "--pipeline auto chooses the stages of a number of ranks");
     return llvm::Error::success();
   }
-  if (auto pipeline = compiler::parsePipeline(options.pipeline); !pipeline)
+  if (!pipeline)
     return pipeline.takeError();
   auto fail = [&](const std::string &why) {
     return llvm::createStringError("mesh '" + options.assign.mesh + "': " + why);
@@ -100,9 +125,7 @@ static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef 
     return fail("a pipeline has 2 stages or more; leave 'stage' out");
   if (options.assign.mode == "hybrid")
     return fail("mode hybrid has no stages, since the model file says what every rank does; leave 'stage' out");
-  if (!chooses.empty())
-    return fail(chooses.str() + " does not know stages yet; leave 'stage' out, or compile with -o DIR");
-  if (options.whatIf)
+  if (options.whatIf || chooses == "--what-if")
     return fail("--what-if does not know stages yet; leave 'stage' out");
   if (options.assign.overlap == "on")
     return fail("--overlap on does not know stages yet, whose collectives run in line; leave it out");

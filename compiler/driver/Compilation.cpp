@@ -41,18 +41,17 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     return e;
   if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
     return e;
-  if (assign.mesh.numAxes() > 0 && assign.mesh.axisName(0) == dist::kStageAxis) {
-    pipeline = Pipeline{assign.mesh, {}};
-    if (llvm::Error e = compiler::parsePipeline(options.pipeline).moveInto(pipeline->options))
-      return e;
-    if (llvm::Error e = compiler::completePipeline(pipeline->options, assign.mesh.axisSize(0),
+  overlap_ = assign.join.overlap;
+  llvm::Expected<compiler::PipelineOptions> pipelined = compiler::parsePipeline(options.pipeline);
+  if (!pipelined)
+    return pipelined.takeError();
+  chooseStages = pipelined->isChosen();
+  if (assign.mesh.findAxis(dist::kStageAxis) == 0) {
+    if (llvm::Error e = compiler::completePipeline(*pipelined, assign.mesh.axisSize(0),
                                                    options.train ? options.training.accumulate : 1))
       return e;
-    if (llvm::Error e = assign.topology.fits(assign.mesh))
+    if (llvm::Error e = setMesh(assign.mesh, std::move(*pipelined)))
       return e;
-    assign.memoryLimit = strategies::memoryOf(assign);
-    assign.join.overlap = strategies::Overlapping::Off;
-    assign.mesh = dist::Mesh(assign.mesh.axes().drop_front());
   }
   assign.stop = options.stop;
   assign.reproducible = options.leaves > 0;
@@ -60,7 +59,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     assign.watch = &options.watch->search;
   // With strategies of the user the mesh stays as given, since they name axes or splits that another mesh may not have.
   chooseMesh = assign.mode == "auto" && options.assign.strategy.empty() && assign.mesh.numRanks() > 1 &&
-               !llvm::StringRef(options.assign.mesh).contains('=');
+               !llvm::StringRef(options.assign.mesh).contains('=') && !chooseStages;
   if (assign.mode == "hybrid") {
     auto read = options.hybridOptions.empty() ? compiler::HybridOptions::none(assign.mesh)
                                               : compiler::HybridOptions::load(options.hybridOptions, assign.mesh);
@@ -75,9 +74,29 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     if (training.lossScale.empty() && options.precision == "f16")
       training.lossScale = "dynamic"; // without it gradients in float16 underflow
     training.perRank = hybrid.has_value();
-    import.microBatches = training.accumulate;
+    setMicroBatches(training.accumulate);
   }
   return llvm::Error::success();
+}
+
+llvm::Error Compilation::setMesh(dist::Mesh mesh, compiler::PipelineOptions pipelined) {
+  pipeline.reset();
+  assign.mesh = mesh;
+  assign.join.overlap = overlap_;
+  if (mesh.findAxis(dist::kStageAxis) != 0)
+    return llvm::Error::success();
+  if (llvm::Error e = assign.topology.fits(mesh))
+    return e;
+  assign.memoryLimit = strategies::memoryOf(assign);
+  assign.join.overlap = strategies::Overlapping::Off;
+  assign.mesh = dist::Mesh(mesh.axes().drop_front());
+  pipeline = Pipeline{std::move(mesh), std::move(pipelined)};
+  return llvm::Error::success();
+}
+
+void Compilation::setMicroBatches(int64_t number) {
+  training.accumulate = number;
+  import.microBatches = number;
 }
 
 llvm::Error Compilation::passes(llvm::StringRef where, ModuleOp module, llvm::function_ref<void(PassManager &)> build) {

@@ -43,6 +43,14 @@ public:
   std::optional<Pipeline> pipeline;
   /// The mesh was given as a number of ranks, and the search chooses its axes.
   bool chooseMesh = false;
+  /// The same, and whether there are stages and how many.
+  bool chooseStages = false;
+
+  /// From now on the mesh is this one. If its first axis has stages, they do what `pipelined` says. A memory limit that
+  /// was not given becomes that of so many ranks.
+  llvm::Error setMesh(dist::Mesh mesh, compiler::PipelineOptions pipelined);
+  /// From now on a batch has so many micro-batches.
+  void setMicroBatches(int64_t number);
 
   mlir::MLIRContext context;
 
@@ -62,6 +70,7 @@ public:
   void say(const std::string &line) const { progress_(line); }
 
 private:
+  strategies::Overlapping overlap_ = {}; // that was asked for
   const Progress &progress_;
   std::string said_; // the error messages of the passes
   mlir::ScopedDiagnosticHandler handler_;

@@ -2,6 +2,7 @@
 
 #include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
+#include "compiler/driver/stages/ChooseStages.h"
 
 #include "dialects/graph/Graph.h"
 #include "runtime/plan/Recipe.h"
@@ -92,29 +93,29 @@ static llvm::Error writeTexts(const Compilation &run, const CompileResult &resul
   return options.saveStrategies.empty() ? llvm::Error::success() : writeFile(options.saveStrategies, strategies);
 }
 
-llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress) {
-  Compilation run(options, progress);
-  if (llvm::Error e = run.read())
+/// From options to the program that fits, with everything that the result tells of it. `model` gets phase 2.
+static llvm::Expected<FittedProgram> chooseProgram(Compilation &run, bool explain, FitProgram fit,
+                                                   compiler::ImportedModel &model, CompileResult &result) {
+  std::optional<ChosenStages> chosen;
+  if (run.chooseStages)
+    if (llvm::Error e = chooseStages(run, explain).moveInto(chosen))
+      return e;
+  if (llvm::Error e = preparedModel(run).moveInto(model))
     return e;
-  OutputDirectory output(options.output);
-  if (llvm::Error e = output.begin())
-    return e;
-  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
-  if (!model)
-    return model.takeError();
-
-  CompileResult result;
-  result.roles = model->roles;
-  result.warnings = model->warnings;
+  result.roles = model.roles;
+  result.warnings = model.warnings;
   strategies::AssignOptions assign = run.assign;
-  if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
+  if (llvm::Error e = chooseMesh(run, *model.module, assign, result))
     return e;
-  sayHowBatchIsCut(run, *model->module, assign.mesh, result);
+  sayHowBatchIsCut(run, *model.module, assign.mesh, result);
   assign.prices = strategies::pricesOf(assign);
-  assign.explain = true;
-  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, *model->module, assign, fitMemory);
+  assign.explain = explain;
+  llvm::Expected<FittedProgram> fitted =
+      chosen ? std::move(chosen->fitted) : fitWithRecompute(run, *model.module, assign, fit);
   if (!fitted)
-    return fitted.takeError();
+    return fitted;
+  if (chosen)
+    result.stages = std::move(chosen->compared);
   result.report = std::move(fitted->report);
   result.pipeline = std::move(fitted->pipeline);
   if (run.pipeline)
@@ -123,16 +124,31 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   result.times = std::move(fitted->times);
   result.recompute = std::move(fitted->recompute);
   result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
+  return fitted;
+}
+
+llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress) {
+  Compilation run(options, progress);
+  if (llvm::Error e = run.read())
+    return e;
+  OutputDirectory output(options.output);
+  if (llvm::Error e = output.begin())
+    return e;
+  compiler::ImportedModel model;
+  CompileResult result;
+  llvm::Expected<FittedProgram> fitted = chooseProgram(run, /*explain=*/true, fitMemory, model, result);
+  if (!fitted)
+    return fitted.takeError();
 
   OwningOpRef<ModuleOp> whole; // null in mode hybrid
   if (!run.hybrid)
-    if (llvm::Error e = sequentialProgram(run, *model->module).moveInto(whole))
+    if (llvm::Error e = sequentialProgram(run, *model.module).moveInto(whole))
       return e;
   if (options.whatIf)
     if (llvm::Error e = predictWhatIf(options, *options.whatIf, progress).moveInto(result.whatIf))
       return e;
   run.begins("emit");
-  if (llvm::Error e = emit(run, *fitted->local, whole ? *whole : ModuleOp(), model->weights, output))
+  if (llvm::Error e = emit(run, *fitted->local, whole ? *whole : ModuleOp(), model.weights, output))
     return e;
   if (llvm::Error e = writeTexts(run, result, fitted->strategies, output))
     return e;
@@ -149,22 +165,13 @@ llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Pr
   Compilation run(options, progress);
   if (llvm::Error e = run.read("--search-only"))
     return e;
-  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
-  if (!model)
-    return model.takeError();
+  compiler::ImportedModel model;
   CompileResult result;
-  result.roles = model->roles;
-  result.warnings = model->warnings;
-  strategies::AssignOptions assign = run.assign;
-  if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
-    return e;
-  sayHowBatchIsCut(run, *model->module, assign.mesh, result);
-  assign.prices = strategies::pricesOf(assign);
-  llvm::Expected<FittedProgram> chosen = fitWithRecompute(run, *model->module, assign, chooseOnly);
+  // Stages are known when the local program is cut.
+  llvm::Expected<FittedProgram> chosen =
+      chooseProgram(run, /*explain=*/false, run.pipeline ? fitMemory : chooseOnly, model, result);
   if (!chosen)
     return chosen.takeError();
-  result.report = std::move(chosen->report);
-  result.recompute = std::move(chosen->recompute);
   if (!options.saveStrategies.empty())
     if (llvm::Error e = writeFile(options.saveStrategies, chosen->strategies))
       return e;

@@ -75,8 +75,26 @@ std::optional<double> efficiency(const WhatIf &whatIf, const ClusterPrediction &
 
 /// What the compiler is doing. Another thread may read it at any time.
 struct CompileWatch {
-  std::atomic<const char *> phase{"begin"}; // import, training, simplify, mesh, strategies, partition, emit or what if
-  strategies::SearchWatch search;           // of the phases mesh and strategies
+  std::atomic<const char *> phase{"begin"}; // import, training, simplify, mesh, stages, ...
+  strategies::SearchWatch search;           // of the phases mesh, stages and strategies
+};
+
+/// Of --pipeline auto: what was found for a number of stages.
+struct StagesCandidate {
+  dist::Mesh mesh; // with the axis of the stages, if there are several
+  int64_t stages = 1, microBatches = 1;
+  std::string schedule; // empty: there is one stage
+  strategies::Cost predicted = strategies::kForbidden;
+  double bubble = 0;
+  int64_t bytes = 0;     // of a rank, estimate
+  bool estimate = false; // it was not made in full
+  std::string error;     // why there is nothing; empty if there is
+};
+
+struct ComparedStages {
+  std::vector<StagesCandidate> best; // the best for each number of stages, the shortest first
+  size_t tried = 0;                  // combinations of stages, micro-batches and meshes that were searched
+  std::vector<int64_t> leftOut;      // numbers of stages that cannot be faster, by what kernels take alone
 };
 
 /// The options of tessera-compile. Options that a user writes as text are text here. Those of passes are described in
@@ -88,6 +106,9 @@ constexpr bool isLeafCount(int64_t leaves) {
   return leaves >= 1 && leaves <= kMostLeaves && (leaves & (leaves - 1)) == 0;
 }
 
+/// The most micro-batches of a step.
+inline constexpr int64_t kMostMicroBatches = 4096;
+
 struct CompileOptions {
   std::string model, output;
   /// `training`, `microBatches` and `perRank` are set by the driver.
@@ -96,7 +117,11 @@ struct CompileOptions {
   strategies::AssignStrategiesPassOptions assign;
   std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
   bool train = false;        // compile a training step, else inference
-  std::string pipeline;      // of a mesh with stages (compiler/pipeline/Calls.h); empty: the defaults
+  /// Of a mesh with stages (compiler/pipeline/Calls.h); empty: the defaults. "auto": of a number of ranks, of which
+  /// stages and the mesh of a stage are chosen.
+  std::string pipeline;
+  /// With the pipeline "auto", the number of micro-batches is chosen, too, of those that divide the batch.
+  bool chooseMicroBatches = false;
   /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
   compiler::BuildTrainingPassOptions training;
   std::string gradientReduction = "mean"; // over the gradients of the batch's slices: mean or sum
@@ -130,6 +155,7 @@ struct CompileResult {
   std::vector<std::string> warnings;       // sentences of the importer, which were reported as progress, too
   dist::Mesh mesh;
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
+  ComparedStages stages;                         // of the pipeline "auto"
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages
   compiler::MemoryReport memory;
@@ -152,7 +178,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses 
 
 llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress);
 
-/// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena.
+/// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena. Where
+/// there are stages, they are cut, and the arena is known.
 llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
 
 /// Predicts the time of the training step (or of inference) on each cluster, with each size, under each limit. Writes
@@ -165,7 +192,7 @@ std::string table(const WhatIf &whatIf, const WhatIfTables &tables);
 /// The same as JSON, as the report has it under "what_if".
 std::string whatIfJson(const WhatIf &whatIf, const WhatIfTables &tables);
 
-/// What a compile or a search has found, as JSON: what the plan's report.json has. After searchOnly there is no memory.
+/// What a compile or a search has found, as JSON: what the plan's report.json has. Without an arena there is no memory.
 std::string resultJson(const CompileOptions &options, const CompileResult &result);
 /// The file's tensors as JSON: a list of name, role, type, shape and reason.
 std::string rolesJson(llvm::ArrayRef<compiler::TensorRole> roles, bool train);

@@ -146,6 +146,24 @@ static void tellUnused(ModuleOp module, std::vector<compiler::TensorRole> &roles
     }
 }
 
+/// Phase 2 of an imported model.
+static llvm::Error train(Compilation &run, compiler::ImportedModel &model) {
+  if (llvm::Error e = buildPrograms(run, *model.module))
+    return e;
+  tellUnused(*model.module, model.roles);
+  if (run.options.leaves > 0)
+    dist::setLeaves(*model.module, run.options.leaves);
+  return llvm::Error::success();
+}
+
+llvm::Expected<compiler::ImportedModel> quietModel(Compilation &run) {
+  llvm::Expected<compiler::ImportedModel> model = importModel(run);
+  if (model)
+    if (llvm::Error e = train(run, *model))
+      return e;
+  return model;
+}
+
 llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
   run.begins("import");
   llvm::Expected<compiler::ImportedModel> model = importModel(run);
@@ -158,11 +176,8 @@ llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
     run.say("warning: " + warning);
   if (llvm::Error e = run.dump(*model->module, "1-imported.mlir"))
     return e;
-  if (llvm::Error e = buildPrograms(run, *model->module))
+  if (llvm::Error e = train(run, *model))
     return e;
-  tellUnused(*model->module, model->roles);
-  if (run.options.leaves > 0)
-    dist::setLeaves(*model->module, run.options.leaves);
   run.finished(next);
   if (llvm::Error e = run.dump(*model->module, "2-training.mlir"))
     return e;

@@ -20,6 +20,9 @@ llvm::Expected<compiler::ImportedModel> importModel(Compilation &run);
 /// 2, training: the step with its gradients and update where the model is trained; norms decomposed.
 llvm::Error buildPrograms(Compilation &run, mlir::ModuleOp module);
 
+/// Phases 1 and 2 without a word.
+llvm::Expected<compiler::ImportedModel> quietModel(Compilation &run);
+
 /// Phases 1 and 2, with progress, warnings and dumps.
 llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run);
 

@@ -17,6 +17,23 @@ static Json toJson(const strategies::MeshCandidate &candidate) {
           {"peak_bytes_estimate", candidate.peakBytes}};
 }
 
+static Json toJson(const ComparedStages &stages) {
+  Json list = Json::array();
+  for (const StagesCandidate &one : stages.best) {
+    Json row = {{"stages", one.stages}, {"micro_batches", one.microBatches}, {"mesh", one.mesh.str()}};
+    if (!one.error.empty())
+      row["error"] = one.error;
+    else
+      row.update(Json{{"schedule", one.schedule},
+                      {"predicted_ns", one.predicted},
+                      {"bubble", one.bubble},
+                      {"bytes", one.bytes},
+                      {"estimate", one.estimate}});
+    list.push_back(std::move(row));
+  }
+  return {{"tried", stages.tried}, {"left_out", stages.leftOut}, {"best", std::move(list)}};
+}
+
 static Json toJson(const compiler::MemoryReport &memory) {
   Json peak = Json::array();
   for (const compiler::MemoryReport::Item &item : memory.atPeak)
@@ -122,7 +139,9 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
   if (!result.meshes.empty())
     for (const strategies::MeshCandidate &candidate : result.meshes)
       report["meshes"].push_back(toJson(candidate));
-  if (!options.output.empty())
+  if (!result.stages.best.empty())
+    report["stages"] = toJson(result.stages);
+  if (result.memory.arenaBytes > 0 || !options.output.empty())
     report["memory"] = toJson(result.memory);
   for (Json &function : report["functions"])
     for (const compiler::ProgramTimes &times : result.times)

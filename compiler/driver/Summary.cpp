@@ -33,6 +33,34 @@ static std::string pipelineText(const compiler::PipelineReport &pipeline, const 
   return out;
 }
 
+/// The best for each number of stages.
+static std::string stagesText(const ComparedStages &stages) {
+  using llvm::formatv;
+  std::string out;
+  for (const StagesCandidate &one : stages.best) {
+    const std::string what = (one.stages == 1 ? "no stages" : std::to_string(one.stages) + " stages") + ", " +
+                             std::to_string(one.microBatches) + " micro-batch" + (one.microBatches == 1 ? "" : "es");
+    out += formatv("             {0,-28} {1,-24} ", what, one.mesh.str());
+    if (!one.error.empty()) {
+      out += rt::printable(one.error) + "\n";
+      continue;
+    }
+    out += (one.estimate ? "about " : "predicted ") + milliseconds(one.predicted);
+    if (one.stages > 1)
+      out += formatv(", schedule {0}, bubble {1:F1} %", one.schedule, 100 * one.bubble);
+    out += "\n";
+  }
+  if (!stages.best.empty())
+    out += formatv("             {0} combinations of stages, micro-batches and meshes were searched", stages.tried);
+  if (!stages.leftOut.empty()) {
+    out += "; kernels alone take too long in";
+    for (auto [i, n] : llvm::enumerate(stages.leftOut))
+      out += (i ? ", " : " ") + std::to_string(n);
+    out += " stages";
+  }
+  return stages.best.empty() ? out : out + "\n";
+}
+
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
@@ -47,6 +75,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                    m.error.empty() ? "predicted " + milliseconds(m.predicted) + ", of it communication " +
                                          milliseconds(m.communication)
                                    : rt::printable(m.error));
+  out += stagesText(result.stages);
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} {3} compute {4} + communication {5}\n", f.name,
                    f.operators.size(), milliseconds(f.predicted()),
@@ -72,7 +101,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   if (result.pipeline)
     out += pipelineText(*result.pipeline, result.memory);
   const std::string recompute = result.recompute == "none" ? "" : "recompute    " + result.recompute + "\n";
-  if (options.output.empty()) {
+  if (result.memory.arenaBytes == 0 && options.output.empty()) {
     if (!result.report.functions.empty())
       out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n",
                      bytesText(result.report.functions.front().peakBytes), bytesText(result.report.memoryLimit),
@@ -84,7 +113,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                  bytesText(double(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
                  bytesText(double(result.memory.parameterBytes)), bytesText(double(result.memory.stateBytes)),
                  bytesText(double(result.memory.constantBytes)), bytesText(double(result.memory.activationBytes)));
-  return out + recompute + "plan         " + rt::printable(options.output) + "\n";
+  return out + recompute + (options.output.empty() ? "" : "plan         " + rt::printable(options.output) + "\n");
 }
 
 } // namespace tessera

@@ -35,6 +35,10 @@ static int chunksIn(llvm::StringRef schedule) {
 
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   PipelineOptions options;
+  if (text.trim() == "auto") {
+    options.schedule.clear();
+    return options;
+  }
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef part : parts) {
@@ -45,7 +49,7 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
     if (name.trim() != "schedule" ||
         (!llvm::is_contained(schedules(), options.schedule) && options.chunks == 1 && !options.isFile()))
       return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s or interleaved:V (2 to %d stages "
-                                     "on every rank), or schedule=FILE.csv",
+                                     "on every rank), schedule=FILE.csv, or auto",
                                      text.str().c_str(), llvm::join(schedules(), ", ").c_str(), graph::kMostChunks);
   }
   return options;

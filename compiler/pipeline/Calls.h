@@ -21,17 +21,20 @@
 namespace tessera::compiler {
 
 struct PipelineOptions {
-  std::string schedule = "auto";                  // a name, auto for the best order that is found, or a file
+  std::string schedule = "auto";                  // a name, auto for the best order that is found, a file, or nothing
   int chunks = 1;                                 // how many stages a rank has
   bool returns = false;                           // two of them, in the shape of a V
   std::optional<strategies::PipelineOrder> order; // what the file says
 
+  /// Whether the stages themselves are to be chosen: the text "auto".
+  bool isChosen() const { return schedule.empty(); }
   /// Whether the schedule is a file of an order (strategies/pipeline/PipelineIO.h).
   bool isFile() const { return llvm::StringRef(schedule).ends_with(".csv"); }
   strategies::StagePlaces places(int64_t devices) const { return {int(devices), chunks, returns}; }
 };
 
-/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv". Empty text: the defaults. Reads no file.
+/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv", or "auto" for stages that are to be chosen. Empty text:
+/// the defaults. Reads no file.
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
 /// Reads the file of the schedule, if it is one. An error if so many devices cannot take so many micro-batches in this
 /// schedule.

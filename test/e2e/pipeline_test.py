@@ -27,8 +27,8 @@ class Context(Programs):
         plan = self.folder / f"plan{self.count}"
         path = model if str(model).startswith("/") else self.models / f"{model}.onnx"
         sizes = ("--dim", f"batch={rows}") if rows else ()
-        text = self.run(self.bin / "tessera-compile", path, "--mesh", mesh, *sizes, "--seed", "1", "--train", "--accumulate", parts,
-                        *options, "-o", plan, code=code)
+        text = self.run(self.bin / "tessera-compile", path, "--mesh", mesh, *sizes, "--seed", "1", "--train",
+                        *(("--accumulate", parts) if parts else ()), *options, "-o", plan, code=code)
         self.told = text
         return text if code else plan
 
@@ -55,7 +55,7 @@ class Context(Programs):
                 expect(np.array_equal(tensor, found[alone][1][name], equal_nan=True), f"{what}: '{name}' differs")
 
     def images(self, *shape, rows=8):
-        if not (self.folder / "x.npy").exists():
+        if not (self.folder / "x.npy").exists() or len(np.load(self.folder / "y.npy")) != rows:
             rng = np.random.default_rng(5)
             np.save(self.folder / "x.npy", rng.standard_normal((rows, *shape)).astype(np.float32))
             np.save(self.folder / "y.npy", rng.integers(0, 10, rows))
@@ -224,6 +224,89 @@ def shows_what_runs_when(c):
         (damaged / "report.json").write_text(json.dumps(whole | {"pipeline": whole["pipeline"] | damage}))
         said = c.run(c.bin / "tessera-dump", damaged, "--schedule", code=1)
         expect("compile the model again" in said and said.count("\n") == 1, f"{damage}: {said}")
+
+
+def slow_network(c):
+    """Pairs of devices with a network between them over which gradients take far longer than activations."""
+    path = c.folder / "slow.json"
+    path.write_text(json.dumps({"name": "slow", "devices": 8, "flops": {"f32": 1e10}, "memory_bandwidth": 1e12, "memory": "1GiB",
+                                "links": [{"devices": 2, "latency": 1e-6, "bandwidth": 1e10},
+                                          {"devices": 8, "latency": 2e-4, "bandwidth": 1e8}]}))
+    return path
+
+
+def small_gpt(c):
+    """Six equal layers, with a batch of any size; and data for 32 rows."""
+    model, length, words = c.folder / "gpt.onnx", 8, 32
+    subprocess.run([sys.executable, c.models / "networks.py", "gpt", "-o", model, "layers=6", "hidden=32", "heads=2", f"words={words}",
+                    "batch=batch", f"length={length}"], check=True)
+    rng = np.random.default_rng(9)
+    for name in ("ids", "y"):
+        np.save(c.folder / f"{name}.npy", rng.integers(0, words, (32, length)))
+    return str(model), (f"npy:{c.folder}/ids.npy,{c.folder}/y.npy",)
+
+
+@case
+def stages_are_chosen(c):
+    """--pipeline auto: what is chosen is the plan of that choice, with the results of the same without stages."""
+    model, data = small_gpt(c)
+    options = ("--inputs", "ids", "--mode", "auto", "--topology", slow_network(c))
+    plan = c.compile(model, "4", None, *options, "--pipeline", "auto", rows=32)
+    report = json.loads((plan / "report.json").read_text())
+    best = report["stages"]["best"][0]
+    expect(best["stages"] in (2, 4) and best["micro_batches"] > 1 and not best["estimate"], report["stages"])
+    expect(best["predicted_ns"] == report["pipeline"]["predicted_ns"] == report["functions"][0]["predicted_ns"], report["stages"])
+    expect(report["pipeline"]["micro_batches"] == best["micro_batches"], report["pipeline"])
+    for told in (f"{best['stages']} stages, {best['micro_batches']} micro-batches", f"schedule {best['schedule']}", "no stages, ",
+                 "combinations of stages, micro-batches and meshes were searched"):
+        expect(told in c.told, f"'{told}' is missing: {c.told}")
+    ranks = [best["stages"], *(int(axis.split("=")[1]) for axis in best["mesh"].split(",")[1:])]
+    expect(np.prod(ranks) == 4, best)
+    # Without stages the same ranks would take longer.
+    alone = c.compile(model, "4", best["micro_batches"], *options, rows=32)
+    expect(json.loads((alone / "report.json").read_text())["functions"][0]["predicted_ns"] > best["predicted_ns"], report["stages"])
+    given = c.compile(model, best["mesh"], best["micro_batches"], *options, "--pipeline", f"schedule={best['schedule']}", rows=32)
+    for rank in plan.glob("rank*.plan"):
+        expect(rank.read_bytes() == (given / rank.name).read_bytes(), f"{rank.name} differs")
+    stage = ",".join(best["mesh"].split(",")[1:]) or "1"
+    losses, tensors = c.train(plan, *data)
+    uncut = c.train(c.compile(model, stage, best["micro_batches"], *options, rows=32), *data)
+    expect(losses == uncut[0] and len({loss["loss"] for loss in losses}) == STEPS, (losses, uncut[0]))
+    for name, tensor in tensors.items():
+        expect(np.array_equal(tensor, uncut[1][name]), f"'{name}' differs")
+    # The same without a plan, and with a number of micro-batches that is given.
+    command = (c.bin / "tessera-compile", model, "--mesh", 4, "--dim", "batch=32", "--train", *options, "--pipeline", "auto", "--seed", 1,
+               "--search-only")
+    def found_by(*more):
+        return json.JSONDecoder().raw_decode(c.run(*command, "--json", *more))[0]  # warnings come behind it
+    found = found_by()
+    expect(found["stages"] == report["stages"] and found["pipeline"] == report["pipeline"], found["stages"])
+    found = found_by("--accumulate", 2)
+    expect({one["micro_batches"] for one in found["stages"]["best"]} == {2}, found["stages"])
+    expect("cannot be cut in 3 micro-batches" in c.run(*command, "--accumulate", 3, code=1), "3 do not divide 32")
+
+
+@case
+def no_stages_where_they_do_not_pay(c):
+    """One micro-batch, or a fast network and nothing to gain."""
+    plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")
+    report = json.loads((plan / "report.json").read_text())
+    expect(report["stages"]["best"][0]["stages"] == 1 and "pipeline" not in report, report["stages"])
+    alone = c.compile("mlp_train", "2", 1, "--mode", "auto", "--topology", "8xa100")
+    for rank in plan.glob("rank*.plan"):
+        expect(rank.read_bytes() == (alone / rank.name).read_bytes(), f"{rank.name} differs")
+    # A file with a batch of its own says how many rows a micro-batch has.
+    model, _ = c.bert(batch=4)
+    text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids,segments", "--mesh", 2, "--mode", "auto", "--train", "--pipeline",
+                 "auto", "--search-only")
+    expect("the model file fixes the batch, which is then a micro-batch's; --accumulate N" in text, text)
+    # Inference has one micro-batch.
+    text = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=8", "--mesh", 2, "--mode", "auto", "--pipeline",
+                 "auto", "--search-only")
+    expect("no stages, 1 micro-batch " in text, text)
+    text = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=8", "--mesh", 4, "--mode", "auto", "--train",
+                 "--pipeline", "auto", "--search-only", "--memory", "10KiB", code=1)
+    expect(text.count("error: ") == 1 and "fits in 10.00 KiB per rank" in text, text)
 
 
 @case

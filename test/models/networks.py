@@ -4,8 +4,8 @@
 usage: /usr/bin/python3 test/models/networks.py NAME -o FILE [KEY=VALUE...]
 
 NAME: bert, gpt, llama, experts or deepseek, as in the papers, each with its loss' targets in mind (--loss cross_entropy).
-KEY=VALUE changes a size: `layers=2 hidden=256` (see the functions' arguments). Parameters are graph inputs; the model's inputs are `ids` and,
-for bert, `segments`.
+KEY=VALUE changes a size: `layers=2 hidden=256` (see the functions' arguments); of bert and gpt `batch` may be a name, for --dim.
+Parameters are graph inputs; the model's inputs are `ids` and, for bert, `segments`.
 
     networks.py gpt -o gpt.onnx layers=96 hidden=12288 heads=96
     tessera-compile gpt.onnx --inputs ids --train --mesh data=16,model=8 --topology 16x8xh200 --mode auto --search-only
@@ -98,8 +98,12 @@ class Network:
         turned = self.node("Concat", self.node("Neg", high), low, axis=-1)
         return self.node("Add", self.node("Mul", x, rotations[0]), self.node("Mul", turned, rotations[1]))
 
+    def reshaped(self, x, batch, *rest):
+        """A batch that is a name stays as it is."""
+        return self.node("Reshape", x, self.constant([0 if isinstance(batch, str) else batch, *rest]))
+
     def heads_of(self, x, batch, length, heads, head):
-        return self.node("Transpose", self.node("Reshape", x, self.constant([batch, length, heads, head])), perm=[0, 2, 1, 3])
+        return self.node("Transpose", self.reshaped(x, batch, length, heads, head), perm=[0, 2, 1, 3])
 
     def mixed(self, queries, keys, values, name, batch, length, width, scale, mask=None, dropout=0):
         """Softmax attention; [batch, head, position, column] each; gives [batch, length, width]."""
@@ -109,15 +113,14 @@ class Network:
             scores = self.node("Where", mask, scores, self.constant(-1e9, np.float32))
         weights = self.dropout(self.node("Softmax", scores, axis=-1), dropout)
         mixed = self.node("MatMul", weights, values, name=name + ".mix")
-        return self.node("Reshape", self.node("Transpose", mixed, perm=[0, 2, 1, 3]), self.constant([batch, length, width]))
+        return self.reshaped(self.node("Transpose", mixed, perm=[0, 2, 1, 3]), batch, length, width)
 
     def attention(self, x, name, batch, length, hidden, heads, mask=None, dropout=0):
         head = hidden // heads
         qkv = self.linear(x, name + ".qkv", hidden, 3 * hidden)
         # Heads are the outermost part, the usual layout of a fused matrix that is to be cut by
         # heads.
-        qkv = self.node("Reshape", qkv, self.constant([batch, length, heads, 3 * head]))
-        qkv = self.node("Transpose", qkv, perm=[0, 2, 1, 3])
+        qkv = self.heads_of(qkv, batch, length, heads, 3 * head)
         mixed = self.mixed(*self.parts(qkv, 3, [head] * 3), name, batch, length, hidden, head ** -0.5, mask, dropout)
         return self.linear(mixed, name + ".out", hidden, hidden)
 
@@ -290,7 +293,8 @@ def main():
     parser.add_argument("sizes", nargs="*", metavar="KEY=VALUE")
     args = parser.parse_intermixed_args()
     sizes = dict(s.split("=", 1) for s in args.sizes)
-    NETWORKS[args.name](args.path, **{k: float(v) if k == "dropout" else int(v) for k, v in sizes.items()})
+    NETWORKS[args.name](args.path, **{k: float(v) if k == "dropout" else v if k == "batch" and not v.isdigit() else int(v)
+                                      for k, v in sizes.items()})
 
 
 if __name__ == "__main__":

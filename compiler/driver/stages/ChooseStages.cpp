@@ -1,0 +1,399 @@
+#include "compiler/driver/stages/ChooseStages.h"
+
+#include "compiler/driver/stages/StagePrograms.h"
+#include "compiler/driver/stages/StageTrials.h"
+
+#include "compiler/pipeline/Estimate.h"
+#include "compiler/pipeline/ProgramParts.h"
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+#include "runtime/support/BytesText.h"
+#include "strategies/space/FunctionAssignment.h"
+
+#include "mlir/IR/Threading.h"
+
+#include <cmath>
+#include <map>
+
+using namespace mlir;
+
+namespace tessera {
+
+using strategies::AssignOptions;
+using strategies::Cost;
+using strategies::kForbidden;
+
+namespace {
+
+/// A trial's search may do this part of the work of a whole one.
+constexpr double kWorkOfTrial = 1.0 / 16;
+/// The most plans that are made in full for a number of stages, and in all; those without stages do not count.
+constexpr int kMostAlike = 2, kMostMade = 4;
+/// How close to the limit the next limit of memory aims.
+constexpr double kMargin = 0.95;
+/// An estimate that needs so much more memory than there is will not fit with other strategies.
+constexpr double kFarTooMuch = 2;
+
+dist::Mesh withStages(int64_t stages, const dist::Mesh &mesh) {
+  if (stages == 1)
+    return mesh;
+  llvm::SmallVector<dist::MeshAxis, 4> axes = {{dist::kStageAxis.str(), stages}};
+  axes.append(mesh.axes().begin(), mesh.axes().end());
+  return dist::Mesh(axes);
+}
+
+class StageChoice {
+public:
+  StageChoice(Compilation &run, bool explain)
+      : run_(run), ranks_(run.assign.mesh), limit_(strategies::memoryOf(run.assign)), explain_(explain),
+        programs_(run) {}
+
+  llvm::Expected<ChosenStages> choose() {
+    run_.begins("stages");
+    StageTrials trials;
+    if (llvm::Error e = programs_.microBatches().moveInto(trials.microBatches))
+      return e;
+    for (int64_t stages = 1; stages <= ranks_.numRanks(); ++stages)
+      if (ranks_.numRanks() % stages == 0 && (stages == 1 || stages <= programs_.mostStages()))
+        trials.stages.push_back(stages);
+    trials.bound = [&](int64_t stages, int64_t parts) { return programs_.atLeast(stages, parts, ranks_.numRanks()); };
+    trials.meshes = [&](int64_t stages) { return count(meshesOf(stages)); };
+    trials.similar = [&](int64_t stages, const StageTrial &like) { return similar(stages, like); };
+    trials.run = [&](llvm::ArrayRef<StageTrial> list, Cost most) { return tryAll(list, most); };
+    trials.stopped = [&] { return run_.stopped(); };
+    llvm::Expected<TriedStages> tried = tryStages(trials);
+    if (!tried)
+      return tried.takeError();
+    run_.finished("stages");
+    ChosenStages chosen;
+    if (llvm::Error e = makeBest(chosen))
+      return e;
+    chosen.compared.tried = tried->trials.size();
+    chosen.compared.leftOut = tried->leftOut;
+    compare(chosen.compared);
+    return chosen;
+  }
+
+private:
+  /// What was found for a trial in one schedule.
+  struct Found {
+    StagesCandidate candidate;
+    dist::Mesh mesh; // of a stage
+    compiler::PipelineOptions options;
+    std::shared_ptr<strategies::Prices> prices;
+  };
+
+  // ---- what there is to try ----
+
+  const std::vector<dist::Mesh> &meshesOf(int64_t stages) {
+    auto [it, isNew] = meshes_.try_emplace(stages);
+    if (isNew)
+      it->second = strategies::sensibleMeshes(ranks_.numRanks() / stages, run_.assign.topology);
+    return it->second;
+  }
+  static StageMeshes count(llvm::ArrayRef<dist::Mesh> meshes) {
+    return {size_t(llvm::count_if(meshes, [](const dist::Mesh &mesh) { return mesh.numAxes() <= kSimple; })),
+            meshes.size()};
+  }
+
+  /// The meshes by how far the sizes of their inner axes, which share the fastest links, are from those of the other. The
+  /// outermost axis takes what is left.
+  std::vector<size_t> similar(int64_t stages, const StageTrial &like) {
+    const dist::Mesh &model = meshesOf(like.stages)[like.mesh];
+    const std::vector<dist::Mesh> &meshes = meshesOf(stages);
+    auto inner = [](const dist::Mesh &mesh, int place) {
+      return place + 1 < mesh.numAxes() ? std::log2(double(mesh.axisSize(mesh.numAxes() - 1 - place))) : 0;
+    };
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < meshes.size(); ++i) {
+      double far = 0;
+      for (int place = 0; place < std::max(meshes[i].numAxes(), model.numAxes()); ++place)
+        far += std::abs(inner(meshes[i], place) - inner(model, place));
+      order.push_back({far, i});
+    }
+    llvm::sort(order);
+    std::vector<size_t> list;
+    for (const auto &[far, mesh] : order)
+      list.push_back(mesh);
+    return list;
+  }
+
+  // ---- trials ----
+
+  llvm::Expected<std::vector<Cost>> tryAll(llvm::ArrayRef<StageTrial> list, Cost most) {
+    if (list.empty())
+      return std::vector<Cost>();
+    llvm::Expected<StageProgram *> found = programs_.of(list[0].microBatches);
+    if (!found)
+      return found.takeError();
+    std::vector<Cost> costs(list.size(), kForbidden);
+    StageProgram &program = **found;
+    if (!program.error.empty())
+      return costs;
+    if (llvm::Error e = programs_.computeAgain(program))
+      return e;
+    const int64_t stages = list[0].stages;
+    if (stages != pricedStages_) { // prices of all meshes together would take much memory
+      prices_.clear();
+      pricedStages_ = stages;
+    }
+    std::vector<Found> trials(list.size());
+    for (auto [trial, one] : llvm::zip_equal(list, trials)) {
+      one.mesh = meshesOf(stages)[trial.mesh];
+      one.candidate.mesh = withStages(stages, one.mesh);
+      one.candidate.stages = stages;
+      one.candidate.microBatches = trial.microBatches;
+      one.candidate.estimate = true;
+      std::shared_ptr<strategies::Prices> &prices = prices_[trial.mesh];
+      if (!prices) {
+        AssignOptions with = run_.assign;
+        with.mesh = one.mesh;
+        with.prices = nullptr;
+        prices = strategies::pricesOf(with);
+      }
+      one.prices = prices;
+    }
+    if (strategies::SearchWatch *watch = run_.assign.watch) {
+      watch->begin(0);
+      watch->part = 0;
+      watch->parts = int(list.size());
+      ++watch->running;
+    }
+    std::vector<std::vector<Found>> schedules(list.size());
+    mlir::parallelFor(&run_.context, 0, list.size(), [&](size_t i) {
+      schedules[i] = tryOne(program, trials[i], most);
+      if (run_.assign.watch)
+        ++run_.assign.watch->part;
+    });
+    if (strategies::SearchWatch *watch = run_.assign.watch) {
+      --watch->running;
+      watch->parts = 0;
+    }
+    for (size_t i = 0; i < list.size(); ++i)
+      for (Found &one : schedules[i]) {
+        costs[i] = std::min(costs[i], one.candidate.predicted);
+        keep(std::move(one));
+      }
+    return costs;
+  }
+
+  /// Several trials run at once.
+  std::vector<Found> tryOne(const StageProgram &program, const Found &trial, Cost most) const {
+    std::vector<Found> found;
+    std::string error;
+    for (const OwningOpRef<ModuleOp> &module : program.tried)
+      if (found = tryModule(*module, trial, most, error); !found.empty())
+        return found;
+    found = {trial};
+    found.front().candidate.error = error;
+    return found;
+  }
+
+  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, std::string &error) const {
+    const int64_t stages = trial.candidate.stages;
+    AssignOptions assign = run_.assign;
+    assign.mesh = trial.mesh;
+    assign.prices = trial.prices;
+    assign.searchWork *= kWorkOfTrial;
+    assign.searchThreads = 1;
+    assign.dumpGraph.clear();
+    assign.firstOnly = true;
+    assign.watch = nullptr;
+    assign.memoryLimit = limit_ * stages; // of the whole network, of which a stage has its part
+    if (run_.stopped())
+      assign.searchWork = std::min(assign.searchWork, strategies::kHurriedWork);
+    if (stages > 1) {
+      assign.join.overlap = strategies::Overlapping::Off;
+      if (most < kForbidden / stages) // no order is shorter than the work of all stages, divided evenly
+        assign.tooDear = most * stages;
+    }
+    for (int tries = 0; tries < 2; ++tries) {
+      OwningOpRef<ModuleOp> copy(module.clone());
+      strategies::AssignReport report;
+      if (llvm::Error e = strategies::assignStrategies(*copy, assign, report)) {
+        error = llvm::toString(std::move(e));
+        if (!report.doesNotFit || assign.tooDear >= kForbidden)
+          return {};
+        // The search ends at the first proof that it has; most often this one.
+        std::vector<Found> tooDear = {trial};
+        tooDear[0].candidate.error = "takes no less than the best";
+        tooDear[0].candidate.predicted = most;
+        return tooDear;
+      }
+      const strategies::FunctionReport &function = report.functions.front();
+      std::vector<Found> found;
+      if (stages == 1) {
+        found = {trial};
+        found[0].candidate.predicted = function.predicted();
+        found[0].candidate.bytes = function.peakBytes;
+        return found;
+      }
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (compiler::StagesEstimate &estimate : estimate(*copy, function, trial, most)) {
+        least = std::min(least, estimate.bytes);
+        if (estimate.bytes > limit_)
+          continue;
+        Found &one = found.emplace_back(trial);
+        one.candidate.predicted = estimate.predicted;
+        one.candidate.bubble = estimate.bubble;
+        one.candidate.bytes = estimate.bytes;
+        one.candidate.schedule = estimate.options.schedule;
+        one.options = std::move(estimate.options);
+      }
+      if (!found.empty())
+        return found;
+      if (least == std::numeric_limits<int64_t>::max()) {
+        error = "cannot be cut into " + std::to_string(stages) + " stages";
+        return {};
+      }
+      error = "about " + bytesText(double(least)) + " per rank are needed of " + bytesText(double(limit_));
+      if (double(least) > kFarTooMuch * double(limit_))
+        return {};
+      assign.memoryLimit = int64_t(double(assign.memoryLimit) * double(limit_) / double(least) * kMargin);
+    }
+    return {};
+  }
+
+  std::vector<compiler::StagesEstimate> estimate(ModuleOp module, const strategies::FunctionReport &report,
+                                                 const Found &trial, Cost most) const {
+    const strategies::CostModel all(trial.candidate.mesh, run_.assign.topology, run_.assign.profile,
+                                    run_.assign.reproducible);
+    func::FuncOp func = compiler::mainFunction(module);
+    llvm::DenseMap<Value, int64_t> bytes;
+    for (BlockArgument argument : func.getArguments()) {
+      auto attribute = func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttr);
+      const int64_t element = strategies::elementBytes(argument.getType());
+      if (llvm::Expected<dist::Sharding> sharding = attribute.resolve(trial.mesh))
+        bytes[argument] = trial.prices->model.localBytes(strategies::shapeOf(argument), element, *sharding);
+      else
+        llvm::consumeError(sharding.takeError()); // the assignment has written it
+    }
+    compiler::StagesToPrice priced{func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, most};
+    for (auto [op, one] : llvm::zip_equal(func.getBody().front().without_terminator(), report.operators)) {
+      for (auto [result, shape] : llvm::zip_equal(op.getResults(), one.localResults))
+        bytes[result] = strategies::numElements(shape) * strategies::elementBytes(result.getType());
+      Cost time = one.compute / one.times, once = 0;
+      for (const strategies::CollectiveReport &collective : one.collectives)
+        (collective.times == one.times ? time : once) +=
+            collective.cost / (collective.times == one.times ? one.times : 1);
+      priced.times.push_back(time);
+      priced.once.push_back(once);
+    }
+    return compiler::estimateStages(priced, kTriedSchedules);
+  }
+
+  void keep(Found one) {
+    if (!one.candidate.error.empty()) {
+      one.candidate.predicted = kForbidden;
+      if (auto [it, isNew] = failed_.try_emplace(one.candidate.stages, one.candidate); !isNew)
+        it->second = one.candidate;
+      return;
+    }
+    found_.push_back(std::move(one));
+  }
+
+  // ---- the choice ----
+
+  /// Makes the plans that seem best in full, until none of the others seems better.
+  llvm::Error makeBest(ChosenStages &chosen) {
+    llvm::stable_sort(found_,
+                      [](const Found &a, const Found &b) { return a.candidate.predicted < b.candidate.predicted; });
+    const Found *best = nullptr, *last = nullptr;
+    std::string error;
+    int made = 0;
+    std::map<int64_t, int> alike; // by stages
+    for (Found &one : found_) {
+      StagesCandidate &candidate = one.candidate;
+      if (best && (candidate.predicted >= best->candidate.predicted || run_.stopped()))
+        break;
+      if (alike[candidate.stages] == kMostAlike || (candidate.stages > 1 && made == kMostMade))
+        continue;
+      ++alike[candidate.stages];
+      made += candidate.stages > 1;
+      last = &one;
+      llvm::Expected<FittedProgram> fitted = make(one);
+      if (!fitted) {
+        candidate.error = llvm::toString(fitted.takeError());
+        candidate.predicted = kForbidden;
+        error = candidate.error;
+        continue;
+      }
+      candidate.estimate = false;
+      candidate.predicted = fitted->report.functions.front().predicted();
+      candidate.bytes = int64_t(fitted->memory.arenaBytes);
+      if (fitted->pipeline)
+        candidate.bubble = fitted->pipeline->bubble;
+      if (!best || candidate.predicted < best->candidate.predicted) {
+        best = &one;
+        chosen.fitted = std::move(*fitted);
+      }
+    }
+    if (best && best != last && !run_.options.dumpPhases.empty()) // the dumps are those of the last one
+      return make(*best).moveInto(chosen.fitted);
+    if (best)
+      return take(*best);
+    if (error.empty())
+      for (const auto &[stages, candidate] : failed_)
+        if (error.empty())
+          error = candidate.error;
+    return llvm::createStringError(error);
+  }
+
+  llvm::Error take(const Found &one) {
+    run_.assign.prices = nullptr;
+    run_.setMicroBatches(one.candidate.microBatches);
+    return run_.setMesh(one.candidate.mesh, one.options);
+  }
+
+  llvm::Expected<FittedProgram> make(const Found &one) {
+    if (llvm::Error e = take(one))
+      return e;
+    run_.assign.prices = one.prices;
+    if (one.candidate.stages > 1)
+      if (llvm::Error e =
+              compiler::completePipeline(run_.pipeline->options, one.candidate.stages, one.candidate.microBatches))
+        return e;
+    llvm::Expected<StageProgram *> program = programs_.of(one.candidate.microBatches);
+    if (!program)
+      return program.takeError();
+    run_.assign.explain = explain_;
+    run_.hurry(run_.assign);
+    return fitWithRecompute(run_, *(*program)->module, run_.assign, fitMemory);
+  }
+
+  /// The best for each number of stages.
+  void compare(ComparedStages &compared) const {
+    std::map<int64_t, StagesCandidate> best = failed_;
+    for (const Found &one : found_) {
+      StagesCandidate &known = best[one.candidate.stages];
+      // What was made tells more than an estimate.
+      const auto rank = [](const StagesCandidate &c) { return std::pair(c.estimate, c.predicted); };
+      if (known.predicted >= kForbidden || (one.candidate.predicted < kForbidden && rank(one.candidate) < rank(known)))
+        known = one.candidate;
+    }
+    for (auto &[stages, candidate] : best)
+      compared.best.push_back(std::move(candidate));
+    llvm::stable_sort(compared.best, [](const StagesCandidate &a, const StagesCandidate &b) {
+      return std::tuple(a.predicted, a.estimate) < std::tuple(b.predicted, b.estimate);
+    });
+  }
+
+  static constexpr int kSimple = 2; // axes of a simple mesh
+
+  Compilation &run_;
+  const dist::Mesh ranks_; // as a number
+  const int64_t limit_;    // bytes of memory per rank
+  const bool explain_;
+  StagePrograms programs_;
+  std::map<int64_t, std::vector<dist::Mesh>> meshes_;            // by stages
+  std::map<size_t, std::shared_ptr<strategies::Prices>> prices_; // by mesh of so many stages:
+  int64_t pricedStages_ = 0;
+  std::vector<Found> found_;
+  std::map<int64_t, StagesCandidate> failed_; // by stages
+};
+
+} // namespace
+
+llvm::Expected<ChosenStages> chooseStages(Compilation &run, bool explain) { return StageChoice(run, explain).choose(); }
+
+} // namespace tessera

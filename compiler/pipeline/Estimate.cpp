@@ -1,0 +1,203 @@
+#include "compiler/pipeline/Estimate.h"
+
+#include "compiler/pipeline/ForwardPass.h"
+
+#include "strategies/pipeline/NamedOrders.h"
+#include "strategies/pipeline/stages/FindStages.h"
+
+#include <numeric>
+
+using namespace mlir;
+using tessera::strategies::Cost;
+
+namespace tessera::compiler {
+
+namespace {
+
+/// The effort of an estimate's search for cuts, in the search's unit, which is roughly seconds: the best cut along an
+/// order of the network, not more.
+constexpr strategies::StageOptions kLittle = {.work = 0.03, .mostDownsets = 4000};
+
+class Estimator {
+public:
+  explicit Estimator(const StagesToPrice &priced) : priced_(priced), forward_(priced.func) {
+    graph::FunctionFlow &program = forward_.parts.program;
+    for (auto [v, value] : llvm::enumerate(program.tensors))
+      if (value)
+        program.flow.values[v].bytes = priced.bytes(value);
+  }
+
+  int64_t microBatches() const { return forward_.parts.program.parts; }
+
+  /// Cuts the function for these places. Returns whether it can be cut so.
+  bool cut(const strategies::StagePlaces &places) {
+    places_ = places;
+    const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places};
+    std::vector<int> steps;
+    strategies::FoundStages found;
+    for (bool anywhere : {false, true}) {
+      problem_ = forward_.problem(priced_.times, costs, steps, anywhere);
+      if (int64_t(steps.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
+        return false;
+      found = strategies::findStages(problem_, kLittle);
+      if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+        problem_.devices[0].memory = -1;
+        found = strategies::findStages(problem_, kLittle);
+      }
+      if (!found.plan.empty())
+        break;
+    }
+    if (found.plan.empty())
+      return false;
+    stageOf_.assign(problem_.nodes.size(), 0);
+    for (auto [stage, part] : llvm::enumerate(found.plan))
+      for (int node : part.nodes)
+        stageOf_[size_t(node)] = int(stage);
+    addUp(steps);
+    return true;
+  }
+
+  std::optional<StagesEstimate> inOrder(const PipelineOptions &options) const {
+    StagesEstimate best{options, strategies::kForbidden, 0, 0};
+    if (!forward_.parts.hasBody) { // one stage after the other
+      if (options.schedule != "auto")
+        return std::nullopt;
+      Cost busy = std::accumulate(once_.begin(), once_.end(), Cost(0));
+      best.predicted = std::accumulate(pipeline_.transfers.begin(), pipeline_.transfers.end(), busy);
+      for (size_t s = 0; s < pipeline_.stages.size(); ++s) {
+        const strategies::PipelineStage &stage = pipeline_.stages[s];
+        busy += stage.forward + stage.input + stage.weight;
+        best.predicted += stage.forward + stage.input + stage.weight;
+        best.bytes = std::max(best.bytes, fixed_[s] + stage.held);
+      }
+      best.bubble = best.predicted > 0 ? 1 - double(busy) / (double(best.predicted) * double(fixed_.size())) : 0;
+      return best;
+    }
+    std::vector<strategies::PipelineOrder> orders;
+    if (options.schedule == "auto") {
+      orders = {strategies::oneForwardOneBackward(pipeline_), strategies::zeroBubble1(pipeline_)};
+    } else {
+      for (strategies::NamedOrder &named : strategies::namedOrders(pipeline_))
+        if (llvm::StringRef(options.schedule).split(':').first == named.name)
+          orders.push_back(std::move(named.order));
+    }
+    for (const strategies::PipelineOrder &order : orders) {
+      const strategies::PipelineRun run = strategies::runInOrder(pipeline_, order);
+      if (!run.error.empty())
+        continue;
+      const strategies::PipelineStep step = strategies::stepOf(pipeline_, run, once_);
+      if (step.time >= best.predicted)
+        continue;
+      best.predicted = step.time;
+      best.bubble = step.bubble;
+      best.bytes = 0;
+      for (size_t d = 0; d < fixed_.size(); ++d)
+        best.bytes = std::max(best.bytes, fixed_[d] + run.peak[d]);
+    }
+    return best.predicted < strategies::kForbidden ? std::optional(best) : std::nullopt;
+  }
+
+private:
+  /// The pipeline of the cut, and what a device has and does besides.
+  void addUp(llvm::ArrayRef<int> steps) {
+    pipeline_ = {};
+    pipeline_.devices = places_.devices;
+    pipeline_.microBatches = int(microBatches());
+    pipeline_.limits.assign(size_t(places_.devices), -1);
+    fixed_.assign(size_t(places_.devices), 0);
+    once_.assign(size_t(places_.devices), 0);
+    for (int s = 0; s < places_.stages(); ++s)
+      pipeline_.stages.push_back({places_.deviceOf(s), 0, 0, 0, 0, 0});
+    std::vector<int> node(forward_.parts.program.operators.size(), ForwardPass::kNone);
+    for (auto [n, s] : llvm::enumerate(steps)) {
+      const strategies::StageVariant &variant = problem_.nodes[n].ways[0].variants[0];
+      strategies::PipelineStage &stage = pipeline_.stages[size_t(stageOf_[n])];
+      stage.forward += variant.forward;
+      stage.input += variant.input;
+      stage.weight += variant.weight;
+      stage.held += variant.held;
+      fixed_[size_t(stage.device)] += variant.fixed;
+      node[size_t(s)] = int(n);
+    }
+    addOnce(node);
+    addTransfers();
+  }
+
+  /// What runs once belongs to its operator's stage; updates to whoever has the parameters, by their bytes.
+  void addOnce(llvm::ArrayRef<int> node) {
+    Cost rest = 0;
+    for (size_t s = 0; s < node.size(); ++s) {
+      const int home = node[s] != ForwardPass::kNone                   ? node[s]
+                       : forward_.homeOf(int(s)) != ForwardPass::kNone ? node[size_t(forward_.homeOf(int(s)))]
+                                                                       : ForwardPass::kNone;
+      if (home == ForwardPass::kNone)
+        rest += priced_.times[s] + priced_.once[s];
+      else
+        once_[size_t(places_.deviceOf(stageOf_[size_t(home)]))] += priced_.once[s];
+    }
+    const double all = double(std::accumulate(fixed_.begin(), fixed_.end(), int64_t(0)));
+    for (size_t d = 0; d < once_.size(); ++d)
+      once_[d] += Cost(double(rest) * (all > 0 ? double(fixed_[d]) / all : 1.0 / double(once_.size())));
+  }
+
+  void addTransfers() {
+    std::vector<int64_t> largest(pipeline_.stages.size(), 0); // that leaves the stage forward
+    for (const strategies::StageValue &value : problem_.values) {
+      const int from = stageOf_[size_t(value.from)];
+      for (int to : value.to)
+        if (stageOf_[size_t(to)] > from)
+          largest[size_t(from)] = std::max(largest[size_t(from)], value.bytes);
+    }
+    const PipelineCosts costs{priced_.all, priced_.all, 0, places_};
+    for (size_t s = 0; s + 1 < pipeline_.stages.size(); ++s)
+      pipeline_.transfers.push_back(
+          pipeline_.stages[s].device == pipeline_.stages[s + 1].device ? 0 : costs.message(largest[s]));
+  }
+
+  const StagesToPrice &priced_;
+  ForwardPass forward_;
+  strategies::StagePlaces places_;
+  strategies::StageProblem problem_;
+  std::vector<int> stageOf_; // by node
+  strategies::Pipeline pipeline_;
+  std::vector<int64_t> fixed_; // by device: bytes of parameters, states and sums
+  std::vector<Cost> once_;     // by device
+};
+
+} // namespace
+
+int64_t mostStages(func::FuncOp func) {
+  const ForwardPass forward(func);
+  return llvm::count_if(forward.parts.order, [&](int s) { return forward.isForward(s); });
+}
+
+std::vector<StagesEstimate> estimateStages(const StagesToPrice &priced, llvm::ArrayRef<std::string> schedules) {
+  std::vector<StagesEstimate> found;
+  Estimator estimator(priced);
+  const int64_t devices = priced.all.mesh().axisSize(0);
+  strategies::StagePlaces last{0, 0, false};
+  bool possible = false;
+  for (const std::string &schedule : schedules) {
+    PipelineOptions options = llvm::cantFail(parsePipeline("schedule=" + schedule));
+    if (llvm::Error refused = completePipeline(options, devices, estimator.microBatches())) {
+      llvm::consumeError(std::move(refused));
+      continue;
+    }
+    if (options.schedule != "auto" && !found.empty() &&
+        double(found.front().predicted) * (1 - found.front().bubble) >= double(priced.most))
+      break;
+    if (const strategies::StagePlaces places = options.places(devices);
+        places.devices != last.devices || places.chunks != last.chunks || places.returns != last.returns) {
+      possible = estimator.cut(places);
+      last = places;
+    }
+    if (!possible)
+      continue;
+    if (std::optional<StagesEstimate> one = estimator.inOrder(options))
+      found.push_back(std::move(*one));
+  }
+  llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.predicted < b.predicted; });
+  return found;
+}
+
+} // namespace tessera::compiler
