@@ -45,7 +45,7 @@ constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases; +20.0/-
 // Neighbourhoods:
 constexpr double kGuidedShare = 0.3;   // of a search, in which priced memory counts as cost; -0.9/+15.6 %
 constexpr double kFarFromBest = 0.002; // relative cost above the best from which a search goes back to it; same
-constexpr double kWorthMore = 5e-4; // relative gain of a search in a share: with as much it gets another; not measured
+constexpr double kWorthMore = 2e-3; // relative gain of a search in a share: with as much it gets another; not measured
 constexpr int kMostShares = 40;     // of one search in a phase, at most; not measured
 constexpr int kFreshStart = 2;      // once in as many phases a search begins at the bound's own answer; 0/+5.6 %
 // Trial cutoffs:
@@ -219,7 +219,7 @@ int64_t ExactSearch::searchOn(Neighbourhood &search, double share, double &work)
     steps += this->search(search, share);
     work += share;
     // One that found its first answer has gained, too.
-    if (best_.clock.expired() || !search.fits() || search.bestCost() > before * (1 - kWorthMore))
+    if (best_.expired() || !search.fits() || search.bestCost() > before * (1 - kWorthMore))
       break;
   }
   return steps;
