@@ -130,13 +130,12 @@ TEST_CASE("a measured kernel replaces the estimate") {
 }
 
 TEST_CASE("an operator with leaves costs its leaves, the copies that they read, and the loop that adds") {
-  Module m(R"(func.func @train(%dy: tensor<3x64x4xf32>, %w: tensor<64x32x1xf32>, %x: tensor<16x8xf32>,
-                               %v: tensor<8x12xf32>) -> (tensor<3x32x4xf32>, tensor<16x12xf32>) {
-    %dx = graph.conv_input_grad %dy, %w {graph.name = "conv", input_sizes = array<i64: 4>, strides = array<i64: 1>,
-      pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64}
-      : (tensor<3x64x4xf32>, tensor<64x32x1xf32>) -> tensor<3x32x4xf32>
+  Module m(R"(func.func @train(%i: tensor<16xi32>, %dy: tensor<3x16x4xf32>, %x: tensor<16x8xf32>,
+                               %v: tensor<8x12xf32>) -> (tensor<3x5x4xf32>, tensor<16x12xf32>) {
+    %dt = graph.scatter_add %i, %dy {graph.name = "table", axis = 1 : i64, size = 5 : i64}
+      : (tensor<16xi32>, tensor<3x16x4xf32>) -> tensor<3x5x4xf32>
     %y = graph.matmul %x, %v {graph.name = "product"} : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
-    return %dx, %y : tensor<3x32x4xf32>, tensor<16x12xf32>
+    return %dt, %y : tensor<3x5x4xf32>, tensor<16x12xf32>
   })");
   dist::setLeaves(*m.module, 4);
   Program program = llvm::cantFail(Program::analyse(m.func("train")));
@@ -148,10 +147,10 @@ TEST_CASE("an operator with leaves costs its leaves, the copies that they read, 
     whole.factors.resize(info->cls->rule.factors.size());
     return model.compute(*info->cls, whole);
   };
-  // 4 leaves of 16 of the 64 channels: 2 * 3 * 4 * 32 * 16 flops each, at one a ns. Each reads a copy of its channels of
-  // dy, which is read and written, and its rows of w where they lie. The loop reads 4 results and writes one.
-  const Cost copies = 4 * 2 * 3 * 16 * 4 * 4, adds = (4 + 1) * 3 * 32 * 4 * 4;
-  CHECK(cost("conv") == 4 * 2 * 3 * 4 * 32 * 16 + copies + adds);
+  // 4 leaves of 4 of the 16 indices. Each reads its indices where they lie and a copy of its part of dy, which is read and
+  // written, and writes a result, at one byte a ns. The loop reads 4 results and writes one.
+  const Cost indices = 4 * 4, part = 3 * 4 * 4 * 4, result = 3 * 5 * 4 * 4;
+  CHECK(cost("table") == 4 * (indices + part + result) + 4 * 2 * part + (4 + 1) * result);
   // A product adds its leaves itself.
   CHECK(cost("product") == 2 * 16 * 8 * 12);
 }
