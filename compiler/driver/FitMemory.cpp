@@ -258,6 +258,14 @@ private:
     return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
   }
 
+  /// What the last search took to be needed. A stage holds several micro-batches, so that it may need far more than its
+  /// part of that, and a limit that is above it changes nothing.
+  int64_t used() const {
+    if (!run_.pipeline || fitted_.report.functions.empty())
+      return limit_;
+    return std::max<int64_t>(1, fitted_.report.functions.front().peakBytes / run_.pipeline->mesh.axisSize(0));
+  }
+
   /// Searches with smaller limits, after a search that needed so many bytes: first one in proportion, then by bisection
   /// between a limit that was too small for any assignment and one under which too much was needed. Returns whether
   /// something was found that fits and is predicted to take less than `most`.
@@ -269,7 +277,7 @@ private:
     for (int tries = 0; tries < kMaxAttempts; ++tries) {
       const double proportion = double(limit_) / double(needed) * kMargin;
       assign.memoryLimit = tooSmall ? tooSmall + (tooLarge - tooSmall) / 2
-                                    : std::max<int64_t>(1, int64_t(double(tooLarge) * proportion));
+                                    : std::max<int64_t>(1, int64_t(double(std::min(tooLarge, used())) * proportion));
       run_.hurry(assign);
       llvm::Expected<int64_t> found = attempt_(assign);
       if (!found) {

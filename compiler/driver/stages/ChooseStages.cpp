@@ -249,7 +249,8 @@ private:
       error = "about " + bytesText(double(least)) + " per rank are needed of " + bytesText(double(limit_));
       if (double(least) > kFarTooMuch * double(limit_))
         return {};
-      assign.memoryLimit = int64_t(double(assign.memoryLimit) * double(limit_) / double(least) * kMargin);
+      assign.memoryLimit =
+          int64_t(double(std::min(assign.memoryLimit, function.peakBytes)) * double(limit_) / double(least) * kMargin);
     }
     return {};
   }
