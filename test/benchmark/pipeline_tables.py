@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Large transformers on A100 clusters that only a paper has run: what would they take, and does the search choose the same?
+
+usage: /usr/bin/python3 test/benchmark/pipeline_tables.py --bin build/bin [--only 18,39] [--auto] [--json FILE]
+
+Rows of Table 1 in Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (SC 2021): GPT
+with 2048 tokens and 51,200 words in mixed precision. The published plan is 8 ranks in a layer, P stages and the rest data parallel.
+Its step is predicted; activations are kept. --auto also lets --pipeline auto choose for the same ranks, and says what that is
+predicted to take and how long it took.
+
+TF/s per device are the operations that are done over the time of a step; the paper counts those that are computed again, too.
+Nothing is measured but the processor's seconds. Prints Markdown.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+import measured
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test/models"))
+import networks  # noqa: E402
+
+LENGTH, WORDS, IN_LAYER = 2048, 51200, 8
+# name: heads, hidden, layers, stages, devices, batch, rows of a micro-batch on a rank (ours), published TF/s per device
+ROWS = {
+    "18": (48, 6144, 40, 1, 256, 1024, 2, 135),
+    "39": (64, 8192, 48, 2, 512, 1536, 2, 138),
+    "76": (80, 10240, 60, 4, 1024, 1792, 1, 140),
+    "145": (96, 12288, 80, 8, 1536, 2304, 1, 148),
+    "310": (128, 16384, 96, 16, 1920, 2160, 1, 155),
+}
+
+
+def operations(layers, hidden, batch):
+    """Of a step, forward and backward: the paper's equation 3 without what is computed again."""
+    return batch * LENGTH * (72 * layers * hidden**2 * (1 + LENGTH / (6 * hidden)) + 6 * hidden * WORDS)
+
+
+class Predictor:
+    def __init__(self, bin, folder):
+        self.bin, self.folder = bin, folder
+
+    def predict(self, row, *options):
+        """Facts of one search."""
+        heads, hidden, layers, _, devices, batch, _, _ = ROWS[row]
+        model = self.folder / f"{row}.onnx"
+        if not model.exists():
+            networks.gpt(model, layers=layers, hidden=hidden, heads=heads, words=WORDS, batch="batch", length=LENGTH)
+        command = [self.bin / "tessera-compile", model, "--inputs", "ids", "--precision", "bf16", "--dim", f"batch={batch}", "--train",
+                   "--optimizer", "adam:lr=0.001", "--mode", "auto", "--topology", f"{devices // 8}x8xa100", "--search-only", *options]
+        code, text, _, usage = measured.run([str(c) for c in command], self.folder)
+        found = re.search(r"^train .*?predicted ([0-9.]+) ms", text, re.M)
+        if code or not found:
+            sys.exit(f"{' '.join(str(c) for c in command)}: exit code {code}\n{text}")
+        seconds = float(found[1]) / 1e3
+        mesh = re.search(r"^mesh +(\S+),", text, re.M)[1]
+        told = re.search(r"^pipeline .*?(\d+) micro-batch.*?schedule (\S+);.*bubble ([0-9.]+)", text, re.M)
+        again = re.search(r"^recompute +(\S+)", text, re.M)
+        return {"seconds": seconds, "tflops": operations(layers, hidden, batch) / seconds / devices / 1e12, "mesh": mesh,
+                "schedule": told[2] if told else "-", "bubble": float(told[3]) if told else 0, "recompute": again[1] if again else "none",
+                "parts": int(told[1]) if told else None, "cpu": usage.ru_utime + usage.ru_stime}
+
+    def published(self, row):
+        _, _, _, stages, devices, batch, rows, _ = ROWS[row]
+        data = devices // IN_LAYER // stages
+        mesh = ([f"stage={stages}"] if stages > 1 else []) + [f"data={data}", f"model={IN_LAYER}"]
+        return self.predict(row, "--mesh", ",".join(mesh), "--accumulate", batch // (data * rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default=",".join(ROWS), help="rows, separated by commas")
+    parser.add_argument("--auto", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        predictor = Predictor(args.bin.resolve(), pathlib.Path(name))
+        print("| billions | devices | plan | step | bubble | TF/s | published | off |" +
+              (" chosen | step | gain | seconds of search |" if args.auto else ""))
+        print("|" + "---|" * (12 if args.auto else 8), flush=True)
+        for row in args.only.split(","):
+            _, _, _, _, devices, _, _, goal = ROWS[row]
+            found = predictor.published(row)
+            text = (f"| {row} | {devices} | {found['mesh']} | {found['seconds']:.2f} s | {found['bubble']:.1f} % | {found['tflops']:.0f} | "
+                    f"{goal} | {100 * (found['tflops'] / goal - 1):+.1f} % |")
+            rows.append({"name": row, "devices": devices, "published": goal, "found": found})
+            if args.auto:
+                chosen = predictor.predict(row, "--mesh", devices, "--pipeline", "auto")
+                rows[-1]["chosen"] = chosen
+                text += (f" {chosen['mesh']}, {chosen['parts'] or '-'} micro-batches, {chosen['schedule']} | {chosen['seconds']:.2f} s | "
+                         f"{100 * (found['seconds'] / chosen['seconds'] - 1):+.1f} % | {chosen['cpu']:.0f} |")
+            print(text, flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
