@@ -40,9 +40,33 @@ static std::string orderText(const Call &call) {
   return " (" + reductionName(call.reduction) + (call.tree ? " as a tree)" : ")");
 }
 
+Call callOf(CallKind kind, std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
+  Call call{kind, dtype, reducer.reduction, 0, 1, 0, 0, reducer.tree};
+  if (tensors.size() == 1) {
+    call.outer = tensors[0].outer;
+    call.inner = tensors[0].inner;
+    return call;
+  }
+  call.tensors = uint32_t(tensors.size());
+  call.shapes = 14695981039346656037ull; // FNV-1a
+  for (const Rows &rows : tensors) {
+    uint64_t elements = 0;
+    if (__builtin_mul_overflow(rows.outer, rows.inner, &elements) ||
+        __builtin_add_overflow(call.inner, elements, &call.inner)) {
+      call.inner = UINT64_MAX; // checkCall refuses it
+      break;
+    }
+    for (const uint64_t size : {uint64_t(rows.outer), uint64_t(rows.inner)})
+      call.shapes = (call.shapes ^ size) * 1099511628211ull;
+  }
+  return call;
+}
+
 std::string describeCall(const Call &call) {
   std::string text = callName(call.kind);
-  const std::string rows = " of " + std::to_string(call.outer) + " x " + std::to_string(call.inner) + " ";
+  std::string rows = " of " + std::to_string(call.outer) + " x " + std::to_string(call.inner) + " ";
+  if (call.tensors != 1)
+    rows = " of " + std::to_string(call.tensors) + " tensors with " + std::to_string(call.inner) + " ";
   switch (call.kind) {
   case CallKind::AllReduce:
     return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + orderText(call);
@@ -107,10 +131,11 @@ Status checkAgreement(std::span<const Call *const> calls, std::span<const int> r
       return Status::error("rank " + std::to_string(ranks[i]) + " calls " + callName(calls[i]->kind) +
                            " with invalid arguments");
   for (size_t i = 1; i < calls.size(); ++i)
-    if (*calls[i] != *calls[0])
-      return Status::error("collective mismatch: rank " + std::to_string(ranks[0]) + " calls " +
-                           describeCall(*calls[0]) + ", rank " + std::to_string(ranks[i]) + " calls " +
-                           describeCall(*calls[i]));
+    if (*calls[i] != *calls[0]) {
+      const std::string first = describeCall(*calls[0]), other = describeCall(*calls[i]);
+      return Status::error("collective mismatch: rank " + std::to_string(ranks[0]) + " calls " + first + ", rank " +
+                           std::to_string(ranks[i]) + " calls " + other + (first == other ? " of other shapes" : ""));
+    }
   return Status();
 }
 

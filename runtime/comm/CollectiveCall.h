@@ -29,9 +29,16 @@ struct Call {
   uint64_t inner = 0;    // elements per row; the count of allReduce and broadcast
   int32_t invalid = 0;   // 1: this rank's arguments are bad; all members return an error
   int32_t tree = 0;      // 1: sums are a tree (Reduce.h)
+  // allGather, reduceScatter of another number of tensors than one: `outer` is 1, `inner` counts the elements of all.
+  uint32_t tensors = 1;
+  int32_t padding = 0;
+  uint64_t shapes = 0; // a hash of what the tensors' outer and inner are
 
   bool operator==(const Call &) const = default;
 };
+
+/// A gather or scatter of tensors.
+Call callOf(CallKind kind, std::span<const Rows> tensors, plan::DType dtype, Reducer reducer = plan::NONE);
 
 std::string describeCall(const Call &call);
 const char *callName(CallKind kind);

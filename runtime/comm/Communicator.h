@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace tessera::rt {
@@ -49,6 +50,13 @@ struct Transfer {
   Box box;
 };
 
+/// A tensor of a gather or scatter, whose blocks are rows.
+struct Rows {
+  const void *in = nullptr;
+  void *out = nullptr;
+  size_t outer = 1, inner = 0;
+};
+
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -57,11 +65,21 @@ public:
 
   /// out[i] = reduction over members of in[i]. in == out is allowed.
   virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) = 0;
-  /// With `out` seen as [outer, n, inner] and `in` as [outer, inner]: out[o][r] = in[o] of member r.
-  virtual Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) = 0;
+  /// With `out` seen as [outer, n, inner] and `in` as [outer, inner]: out[o][r] = in[o] of member r. All tensors of the
+  /// list start up once. What one of them writes, no other one reads or writes.
+  virtual Status allGather(std::span<const Rows> tensors, plan::DType dtype) = 0;
   /// With `in` seen as [outer, n, inner] and `out` as [outer, inner]: out[o] = reduction over members of in[o][rank()].
-  virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                               Reducer reducer) = 0;
+  /// As above for a list.
+  virtual Status reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) = 0;
+  /// The same for one tensor.
+  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
+    const Rows one{in, out, outer, inner};
+    return allGather({&one, 1}, dtype);
+  }
+  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype, Reducer reducer) {
+    const Rows one{in, out, outer, inner};
+    return reduceScatter({&one, 1}, dtype, reducer);
+  }
   virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) = 0;
   /// Moves strided boxes between members, for all-to-all, permute and halo. Elements of `out` that no transfer names
   /// keep their values.

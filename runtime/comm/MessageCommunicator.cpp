@@ -1,6 +1,5 @@
 #include "runtime/comm/MessageCommunicator.h"
 
-#include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ constexpr size_t kGatherReduce = 16384;
 constexpr size_t kSlice = 512 << 10;
 
 // Tags of the rounds. Two rounds of one all-reduce may be under way at once, so they have different tags.
-constexpr int kPlainTag = 1, kScatterTag = 2, kGatherTag = 3;
+constexpr int kScatterTag = 2, kGatherTag = 3;
 
 } // namespace
 
@@ -35,21 +34,6 @@ Status MessageCommunicator::meet(Call call, const Status &mine, const void *data
     pointers[m] = &calls[m];
   }
   return checkAgreement(pointers, ranks_);
-}
-
-Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride) {
-  std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
-  // Each rank starts with its successor, so that the messages are spread over the members.
-  for (int step = 1; step < size_; ++step) {
-    const int from = (rank_ + size_ - step) % size_;
-    TESSERA_RETURN_IF_ERROR(round->receive(from, out + from * blockStride, bytes));
-  }
-  for (int step = 1; step < size_; ++step)
-    TESSERA_RETURN_IF_ERROR(round->send((rank_ + step) % size_, in, bytes));
-  Byte *mine = out + rank_ * blockStride;
-  if (mine != in && bytes > 0)
-    std::memcpy(mine, in, bytes);
-  return round->wait();
 }
 
 /// Works segment by segment. Slice m of a segment goes to member m, is summed there, and comes back to all members.
@@ -119,86 +103,6 @@ Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, p
     return Status();
   }
   return segmentedAllReduce(from, to, count, dtype, reducer);
-}
-
-Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
-  Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
-  const Status mine = checkCall(call, size_);
-  const size_t row = mine.ok() ? inner * bytesPerElement(dtype) : 0, bytes = outer * row;
-  const bool small = bytes <= kPayload;
-  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, small ? bytes : 0));
-  const Byte *from = static_cast<const Byte *>(in);
-  Byte *to = static_cast<Byte *>(out);
-  if (bytes == 0)
-    return Status();
-  // The rows of one round. A long row is a round of its own and is received at its final place. Of short rows as many
-  // share a round as fit in kSlice bytes; they pass through a packed buffer. Small inputs have come with the call.
-  const size_t rows = small ? outer : std::max<size_t>(1, kSlice / row);
-  for (size_t o = 0; o < outer; o += rows) {
-    const size_t n = std::min(rows, outer - o);
-    Byte *base = to + o * size_ * row;
-    if (n == 1 && !small) {
-      TESSERA_RETURN_IF_ERROR(gatherRound(from + o * row, base, row, row));
-      continue;
-    }
-    if (!small)
-      TESSERA_RETURN_IF_ERROR(gatherRound(from + o * row, scratch(size_ * n * row), n * row, n * row));
-    const auto height = int64_t(n), width = int64_t(inner);
-    for (int m = 0; m < size_; ++m)
-      copyBox(small ? payload(m) : scratch_.data() + m * n * row, {0, {height, width}, {width, 1}}, base,
-              {m * width, {height, width}, {size_ * width, 1}}, bytesPerElement(dtype));
-  }
-  return Status();
-}
-
-Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                                          Reducer reducer) {
-  Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
-  const Status mine = checkCall(call, size_);
-  TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
-  const size_t elementSize = bytesPerElement(dtype), row = inner * elementSize;
-  const Byte *from = static_cast<const Byte *>(in);
-  Byte *to = static_cast<Byte *>(out);
-  if (outer * row == 0)
-    return Status();
-  // A round covers `rows` rows and `width` elements of each: whole short rows, packed per member,
-  // or a piece of one long row.
-  const size_t width = std::min(inner, kSlice / elementSize);
-  const size_t rows = std::max<size_t>(1, std::min(outer, kSlice / row));
-  Byte *received = scratch(2 * size_ * rows * width * elementSize);
-  Byte *packed = received + size_ * rows * width * elementSize;
-  for (size_t o = 0; o < outer; o += rows)
-    for (size_t i = 0; i < inner; i += width) {
-      const size_t n = std::min(rows, outer - o), w = std::min(width, inner - i);
-      const size_t block = n * w * elementSize;
-      for (int m = 0; m < size_; ++m) {
-        const Byte *source = from + (o * size_ + m) * row + i * elementSize;
-        if (n == 1) {
-          inputs_[m] = source;
-          continue;
-        }
-        const auto height = int64_t(n), length = int64_t(w);
-        copyBox(source, {0, {height, length}, {size_ * length, 1}}, packed + m * block,
-                {0, {height, length}, {length, 1}}, elementSize);
-        inputs_[m] = packed + m * block;
-      }
-      std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
-      for (int step = 1; step < size_; ++step) {
-        const int peer = (rank_ + size_ - step) % size_;
-        TESSERA_RETURN_IF_ERROR(round->receive(peer, received + peer * block, block));
-      }
-      for (int step = 1; step < size_; ++step) {
-        const int peer = (rank_ + step) % size_;
-        TESSERA_RETURN_IF_ERROR(round->send(peer, inputs_[peer], block));
-      }
-      TESSERA_RETURN_IF_ERROR(round->wait());
-      for (int m = 0; m < size_; ++m)
-        if (m != rank_)
-          inputs_[m] = received + m * block;
-      void *result = to + o * row + i * elementSize;
-      reduceTo(inputs_.data(), size_, &result, 1, n * w, dtype, reducer);
-    }
-  return Status();
 }
 
 Status MessageCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) {

@@ -10,8 +10,8 @@
 //   MessageCommunicator comm(std::move(group), {4, 6});      // members are world ranks 4 and 6
 //
 // Mismatched calls and bad arguments are errors on all members, as with threads: the signatures travel
-// ahead of the data. Reductions and gathers are in MessageCommunicator.cpp, exchanges in
-// MessageExchange.cpp.
+// ahead of the data. Reductions are in MessageCommunicator.cpp, gathers and scatters in MessageRows.cpp,
+// exchanges in MessageExchange.cpp.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
@@ -33,9 +33,8 @@ public:
   int size() const override { return size_; }
 
   Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override;
-  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
-  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       Reducer reducer) override;
+  Status allGather(std::span<const Rows> tensors, plan::DType dtype) override;
+  Status reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
   Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
                   plan::DType dtype) override;
@@ -46,6 +45,8 @@ private:
   /// members which call different operations still understand each other.
   static constexpr size_t kRecord = 512;
   static constexpr size_t kPayload = kRecord - sizeof(Call);
+
+  static constexpr int kPlainTag = 1; // of a call's rounds, unless several are under way at once
 
   using Byte = std::byte;
 

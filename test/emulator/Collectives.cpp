@@ -194,7 +194,8 @@ struct TesseraComm {
   // An operation gets its number when it runs, since a recorded graph runs the same work many times.
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
-  int64_t captures = 0, lastCapture = 0; // recordings with its work; the device's number of the last
+  std::vector<tessera::emulator::Part> noted; // collectives of the open group
+  int64_t captures = 0, lastCapture = 0;      // recordings with its work; the device's number of the last
   tessera::emulator::Messages messages;
   std::map<char *, size_t> registered;
   std::shared_ptr<EmulatedUse> use = std::make_shared<EmulatedUse>();
@@ -226,7 +227,12 @@ int64_t captureOf(TesseraComm *c) {
   return c->captures;
 }
 
+/// One collective. In an open group it is noted only, and groupEnd enqueues it.
 int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
+  if (c->grouping) {
+    c->noted.push_back(part);
+    return TESSERA_OK;
+  }
   part.capture = captureOf(c);
   part.inPlace = placeOf(c, part.in);
   part.outPlace = placeOf(c, part.out);
@@ -420,11 +426,17 @@ int32_t groupStart(TesseraComm *c, TesseraMessage *) {
   ++openGroups.count;
   c->grouping = true;
   c->messages = {};
+  c->noted.clear();
   return TESSERA_OK;
 }
 int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
   --openGroups.count;
   c->grouping = false;
+  for (const Part &part : std::exchange(c->noted, {}))
+    if (const int32_t code = post(c, part, m); code != TESSERA_OK)
+      return code;
+  if (c->messages.sends.empty() && c->messages.receives.empty())
+    return TESSERA_OK;
   return postMessages(c, std::move(c->messages), m);
 }
 int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {

@@ -90,41 +90,8 @@ public:
         call, [&](TesseraMessage *m) { return api().allReduce(comm_, in, out, count, dtype, reducer.reduction, m); });
   }
 
-  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override {
-    Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
-    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
-    void *gathered = out;
-    if (outer > 1)
-      TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, gathered));
-    TESSERA_RETURN_IF_ERROR(operation(
-        call, [&](TesseraMessage *m) { return api().allGather(comm_, in, gathered, outer * inner, dtype, m); }));
-    if (outer > 1) // [n, outer, row] -> [outer, n, row]
-      for (size_t r = 0; r < n; ++r)
-        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r * row, n * row,
-                                         static_cast<char *>(gathered) + r * outer * row, row, row, outer));
-    return Status();
-  }
-
-  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       Reducer reducer) override {
-    Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
-    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
-    const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
-    const void *sorted = in;
-    if (outer > 1) { // [outer, n, row] -> [n, outer, row]
-      void *scratch = nullptr;
-      TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, scratch));
-      for (size_t r = 0; r < n; ++r)
-        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(scratch) + r * outer * row, row,
-                                         static_cast<const char *>(in) + r * row, n * row, row, outer));
-      sorted = scratch;
-    }
-    return operation(call, [&](TesseraMessage *m) {
-      return api().reduceScatter(comm_, sorted, out, outer * inner, dtype, reducer.reduction, m);
-    });
-  }
+  Status allGather(std::span<const Rows> tensors, plan::DType dtype) override;
+  Status reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) override;
 
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override {
     Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
@@ -180,6 +147,53 @@ private:
     if (!status)
       return groups_->fail(status.message());
     return groups_->settle(comm_, kPatience, callName(call.kind));
+  }
+
+  /// Enqueues one operation for each tensor of a list, which NCCL starts as one.
+  template <typename F> Status operations(const Call &call, size_t count, F &&run) {
+    if (count == 1)
+      return operation(call, [&](TesseraMessage *m) { return run(0, m); });
+    return operation(call, [&](TesseraMessage *m) {
+      return grouped(m, [&] {
+        int32_t code = TESSERA_OK;
+        for (size_t i = 0; i < count && code == TESSERA_OK; ++i)
+          code = run(i, m);
+        return code;
+      });
+    });
+  }
+
+  /// What `run` asks of NCCL begins together.
+  template <typename F> int32_t grouped(TesseraMessage *m, F &&run) {
+    if (const int32_t code = api().groupStart(comm_, m); code != TESSERA_OK)
+      return code;
+    const int32_t code = run();
+    // A group that stays open would keep back everything that this thread asks of NCCL from now on.
+    TesseraMessage later;
+    const int32_t ended = api().groupEnd(comm_, code == TESSERA_OK ? m : &later);
+    return code == TESSERA_OK ? ended : code;
+  }
+
+  /// Places in this communicator's memory for tensors whose rows NCCL cannot take as they lie; null for the others.
+  Result<std::vector<char *>> placesFor(std::span<const Rows> tensors, size_t elementSize) {
+    std::vector<char *> places(tensors.size(), nullptr);
+    size_t bytes = 0;
+    for (const Rows &rows : tensors)
+      bytes += packedBytes(rows, elementSize);
+    if (bytes == 0)
+      return places;
+    void *memory = nullptr;
+    TESSERA_RETURN_IF_ERROR(reserve(bytes, memory));
+    auto *next = static_cast<char *>(memory);
+    for (size_t t = 0; t < tensors.size(); ++t)
+      if (const size_t own = packedBytes(tensors[t], elementSize)) {
+        places[t] = next;
+        next += own;
+      }
+    return places;
+  }
+  size_t packedBytes(const Rows &rows, size_t elementSize) const {
+    return rows.outer > 1 ? (ranks_.size() * rows.outer * rows.inner * elementSize + 255) / 256 * 256 : 0;
   }
 
   Status copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch, size_t width, size_t rows) {
@@ -244,6 +258,44 @@ private:
   std::map<std::pair<int, double>, DeviceMemory> patterns_;
 };
 
+Status NcclCommunicator::allGather(std::span<const Rows> tensors, plan::DType dtype) {
+  Call call = callOf(CallKind::AllGather, tensors, dtype);
+  TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+  const size_t elementSize = bytesPerElement(dtype), n = ranks_.size();
+  const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
+  TESSERA_RETURN_IF_ERROR(places.status());
+  TESSERA_RETURN_IF_ERROR(operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
+    const Rows &rows = tensors[t];
+    return api().allGather(comm_, rows.in, (*places)[t] ? (*places)[t] : rows.out, rows.outer * rows.inner, dtype, m);
+  }));
+  for (size_t t = 0; t < tensors.size(); ++t)
+    if (const size_t row = tensors[t].inner * elementSize; (*places)[t]) // [n, outer, row] -> [outer, n, row]
+      for (size_t r = 0; r < n; ++r)
+        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(tensors[t].out) + r * row, n * row,
+                                         (*places)[t] + r * tensors[t].outer * row, row, row, tensors[t].outer));
+  return Status();
+}
+
+Status NcclCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
+  Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
+  TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+  TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
+  const size_t elementSize = bytesPerElement(dtype), n = ranks_.size();
+  const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
+  TESSERA_RETURN_IF_ERROR(places.status());
+  for (size_t t = 0; t < tensors.size(); ++t)
+    if (const size_t row = tensors[t].inner * elementSize; (*places)[t]) // [outer, n, row] -> [n, outer, row]
+      for (size_t r = 0; r < n; ++r)
+        TESSERA_RETURN_IF_ERROR(copyRows((*places)[t] + r * tensors[t].outer * row, row,
+                                         static_cast<const char *>(tensors[t].in) + r * row, n * row, row,
+                                         tensors[t].outer));
+  return operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
+    const Rows &rows = tensors[t];
+    return api().reduceScatter(comm_, (*places)[t] ? (*places)[t] : rows.in, rows.out, rows.outer * rows.inner, dtype,
+                               reducer.reduction, m);
+  });
+}
+
 Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &sends, void *out,
                                   const std::vector<Transfer> &receives, plan::DType dtype) {
   Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
@@ -307,19 +359,16 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
       others = others || p.transfer->peer != me_;
   if (others)
     TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
-      int32_t code = api().groupStart(comm_, m);
-      if (code != TESSERA_OK)
+      return grouped(m, [&] {
+        int32_t code = TESSERA_OK;
+        for (const Piece &p : outgoing)
+          if (code == TESSERA_OK && p.transfer->peer != me_)
+            code = api().send(comm_, whereSent(p), size_t(p.bytes), p.transfer->peer, m);
+        for (const Piece &p : incoming)
+          if (code == TESSERA_OK && p.transfer->peer != me_)
+            code = api().receive(comm_, whereReceived(p), size_t(p.bytes), p.transfer->peer, m);
         return code;
-      for (const Piece &p : outgoing)
-        if (code == TESSERA_OK && p.transfer->peer != me_)
-          code = api().send(comm_, whereSent(p), size_t(p.bytes), p.transfer->peer, m);
-      for (const Piece &p : incoming)
-        if (code == TESSERA_OK && p.transfer->peer != me_)
-          code = api().receive(comm_, whereReceived(p), size_t(p.bytes), p.transfer->peer, m);
-      // A group that stays open would keep back everything that this thread asks of NCCL from now on.
-      TesseraMessage later;
-      const int32_t ended = api().groupEnd(comm_, code == TESSERA_OK ? m : &later);
-      return code == TESSERA_OK ? ended : code;
+      });
     }));
   for (const Piece &p : incoming)
     if (p.place >= 0)

@@ -18,9 +18,8 @@ public:
   int size() const override { return size_; }
 
   Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override;
-  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
-  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                       Reducer reducer) override;
+  Status allGather(std::span<const Rows> tensors, plan::DType dtype) override;
+  Status reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
   Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
                   plan::DType dtype) override;
@@ -28,6 +27,7 @@ public:
 
 private:
   ThreadSlot &slot(int member) { return group_->slots[parity_][member]; }
+  ThreadSlot &slotOfNextCall() { return group_->slots[parity_ ^ 1][rank_]; }
 
   /// Publishes this rank's part of a call, waits for the other parts, and compares them. `small`
   /// bytes of `in` are copied to the slot. On success this rank may read the other members' slots
@@ -35,6 +35,10 @@ private:
   Status meet(Call call, const Status &mine, const void *in, void *out, size_t small,
               const std::vector<Transfer> *sends = nullptr, const std::vector<Transfer> *receives = nullptr);
   void finish() { group_->barrier.finish(); }
+  /// Like meet(), for a list, each tensor of which takes `inputRows` rows of input. Returns whether the inputs of all are
+  /// copied to the slots, one behind the other.
+  Result<bool> meet(const Call &call, const Status &mine, std::span<const Rows> tensors, size_t inputRows,
+                    size_t elementSize);
 
   std::string matchReceives(void *out, const std::vector<Transfer> &receives, size_t elementSize);
 
@@ -99,39 +103,69 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
   return Status();
 }
 
-Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
-  Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
-  const Status mine = checkCall(call, size_);
-  const size_t row = inner * bytesPerElement(dtype);
-  const bool small = mine.ok() && outer * row <= kSmallMessage;
-  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? outer * row : 0));
-  const auto rows = int64_t(outer), width = int64_t(inner);
-  for (int m = 0; m < size_; ++m) {
-    const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
-    copyBox(from, {0, {rows, width}, {width, 1}}, out, {m * width, {rows, width}, {size_ * width, 1}},
-            bytesPerElement(dtype));
+Result<bool> ThreadCommunicator::meet(const Call &call, const Status &mine, std::span<const Rows> tensors,
+                                      size_t inputRows, size_t elementSize) {
+  const size_t bytes = mine.ok() ? call.outer * call.inner * inputRows * elementSize : 0;
+  const bool small = mine.ok() && bytes <= kSmallMessage;
+  std::byte packed[kSmallMessage];
+  const void *in = packed;
+  if (tensors.size() == 1) {
+    in = tensors[0].in;
+  } else if (small) {
+    size_t at = 0;
+    for (const Rows &rows : tensors) {
+      const size_t own = rows.outer * rows.inner * inputRows * elementSize;
+      if (own > 0)
+        std::memcpy(packed + at, rows.in, own);
+      at += own;
+    }
   }
-  if (!small)
+  slotOfNextCall().tensors = tensors;
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, nullptr, small ? bytes : 0));
+  return small;
+}
+
+Status ThreadCommunicator::allGather(std::span<const Rows> tensors, plan::DType dtype) {
+  Call call = callOf(CallKind::AllGather, tensors, dtype);
+  const Status mine = checkCall(call, size_);
+  const size_t elementSize = bytesPerElement(dtype);
+  const Result<bool> small = meet(call, mine, tensors, 1, elementSize);
+  TESSERA_RETURN_IF_ERROR(small.status());
+  size_t at = 0; // in a slot
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const auto rows = int64_t(tensors[t].outer), width = int64_t(tensors[t].inner);
+    for (int m = 0; m < size_; ++m) {
+      const void *from = *small ? slot(m).small + at : slot(m).tensors[t].in;
+      copyBox(from, {0, {rows, width}, {width, 1}}, tensors[t].out, {m * width, {rows, width}, {size_ * width, 1}},
+              elementSize);
+    }
+    at += tensors[t].outer * tensors[t].inner * elementSize;
+  }
+  if (!*small)
     finish();
   return Status();
 }
 
-Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                                         Reducer reducer) {
-  Call call{CallKind::ReduceScatter, dtype, reducer.reduction, 0, outer, inner, 0, reducer.tree};
+Status ThreadCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
+  Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
   const Status mine = checkCall(call, size_);
-  const size_t row = inner * bytesPerElement(dtype);
-  const bool small = mine.ok() && size_ * outer * row <= kSmallMessage;
-  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? size_ * outer * row : 0));
-  for (size_t o = 0; o < outer; ++o) {
-    for (int m = 0; m < size_; ++m) {
-      const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
-      inputs_[m] = static_cast<const std::byte *>(from) + (o * size_ + rank_) * row;
+  const size_t elementSize = bytesPerElement(dtype);
+  const Result<bool> small = meet(call, mine, tensors, size_t(size_), elementSize);
+  TESSERA_RETURN_IF_ERROR(small.status());
+  size_t at = 0; // in a slot
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const size_t row = tensors[t].inner * elementSize;
+    for (size_t o = 0; o < tensors[t].outer; ++o) {
+      for (int m = 0; m < size_; ++m) {
+        const void *from = *small ? slot(m).small + at : slot(m).tensors[t].in;
+        inputs_[m] = static_cast<const std::byte *>(from) + (o * size_ + rank_) * row;
+      }
+      void *to = static_cast<std::byte *>(tensors[t].out) + o * row;
+      reduceTo(inputs_.data(), size_, &to, 1, tensors[t].inner, dtype, reducer);
     }
-    void *to = static_cast<std::byte *>(out) + o * row;
-    reduceTo(inputs_.data(), size_, &to, 1, inner, dtype, reducer);
+    at += size_ * tensors[t].outer * row;
   }
-  if (!small)
+  if (!*small)
     finish();
   return Status();
 }

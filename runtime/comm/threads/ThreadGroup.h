@@ -24,7 +24,8 @@ struct alignas(64) ThreadSlot {
   void *out = nullptr;
   const std::vector<Transfer> *sends = nullptr;
   const std::vector<Transfer> *receives = nullptr;
-  std::string error; // found after the first barrier, read after the second
+  std::span<const Rows> tensors; // of a gather or scatter
+  std::string error;             // found after the first barrier, read after the second
   alignas(64) std::byte small[kSmallMessage];
 };
 

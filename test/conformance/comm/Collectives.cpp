@@ -117,6 +117,59 @@ void reduceScatter(World &world, Check &check) {
   }
 }
 
+/// Lists around the limits of small messages and of rounds: tensors without elements, shorter and longer than a round
+/// of 512 KiB, with remainders that share one.
+const std::vector<std::vector<std::pair<size_t, size_t>>> kLists = {
+    {},
+    {{1, 5}, {3, 1}},
+    {{0, 4}, {2, 3}, {4, 0}, {1, 7}},
+    {{513, 3}, {1, 9001}, {4, 700}},
+    {{1, 5}, {2, 80001}, {3, 11}, {1, 200003}, {40, 40001 / 100}},
+    {{1000, 77}, {1, 65536}, {1, 65536}, {1, 1}},
+};
+
+void checkLists(Communicator &comm, Check &check, const std::vector<std::pair<size_t, size_t>> &list,
+                plan::DType dtype) {
+  const size_t n = comm.size(), size = elementSize(dtype);
+  std::vector<Bytes> gathered, scattered, expectedGathers, expectedScatters;
+  std::vector<std::vector<Bytes>> parts, wholes; // by tensor and member
+  std::vector<Rows> gathers, scatters;
+  const Reducer sum(plan::SUM);
+  for (auto [outer, inner] : list) {
+    parts.push_back(allInputs(dtype, outer * inner, comm.size(), 7 + parts.size()));
+    wholes.push_back(allInputs(dtype, outer * n * inner, comm.size(), 70 + parts.size()));
+    const size_t row = inner * size;
+    Bytes &gather = expectedGathers.emplace_back(outer * n * row),
+          &scatter = expectedScatters.emplace_back(outer * row);
+    const Bytes whole = inOrder(wholes.back(), dtype, sum);
+    for (size_t o = 0; o < outer; ++o) {
+      for (size_t r = 0; r < n; ++r)
+        std::copy_n(parts.back()[r].begin() + o * row, row, gather.begin() + (o * n + r) * row);
+      std::copy_n(whole.begin() + (o * n + comm.rank()) * row, row, scatter.begin() + o * row);
+    }
+    gathered.emplace_back(outer * n * row, 0xee);
+    scattered.emplace_back(outer * row, 0xee);
+  }
+  for (size_t t = 0; t < list.size(); ++t) {
+    gathers.push_back({parts[t][comm.rank()].data(), gathered[t].data(), list[t].first, list[t].second});
+    scatters.push_back({wholes[t][comm.rank()].data(), scattered[t].data(), list[t].first, list[t].second});
+  }
+  const std::string what = std::to_string(list.size()) + " tensors of " + plan::DType_Name(dtype);
+  check.ok(comm.allGather(gathers, dtype), "allGather of " + what);
+  check.ok(comm.reduceScatter(scatters, dtype, sum), "reduceScatter of " + what);
+  check.that(gathered == expectedGathers, "allGather of " + what + ": wrong result");
+  check.that(scattered == expectedScatters, "reduceScatter of " + what + ": wrong result");
+}
+
+void lists(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  for (plan::DType dtype : {plan::F32, plan::BF16, plan::F64})
+    for (const auto &list : kLists)
+      checkLists(*comm, check, list, dtype);
+}
+
 void broadcast(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)
@@ -197,10 +250,11 @@ void manySmall(World &world, Check &check) {
 } // namespace
 
 std::vector<Case> collectiveCases() {
-  return {{"allReduce", allReduce},           {"largeAllReduce", largeAllReduce},
-          {"allGather", allGather},           {"reduceScatter", reduceScatter},
-          {"broadcast", broadcast},           {"subgroups", subgroups},
-          {"crossingGroups", crossingGroups}, {"manySmall", manySmall}};
+  return {{"allReduce", allReduce}, {"largeAllReduce", largeAllReduce},
+          {"allGather", allGather}, {"reduceScatter", reduceScatter},
+          {"lists", lists},         {"broadcast", broadcast},
+          {"subgroups", subgroups}, {"crossingGroups", crossingGroups},
+          {"manySmall", manySmall}};
 }
 
 std::unique_ptr<Communicator> everyone(World &world, Check &check) {

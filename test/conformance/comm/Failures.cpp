@@ -37,6 +37,14 @@ void mismatches(World &world, Check &check) {
                 "another root");
     stillWorks(*comm, check);
   }
+  const std::vector<Rows> two = {{in.data(), out.data(), 1, 6}, {in.data() + 6, out.data() + 6 * comm->size(), 2, 3}},
+                          other = {{in.data(), out.data(), 2, 3}, {in.data() + 6, out.data() + 6 * comm->size(), 1, 6}};
+  check.fails(comm->allGather(odd ? std::span(two).first(1) : two, plan::F32),
+              {"mismatch", last, "2 tensors with 12 F32", "1 x 6 F32"}, "fewer tensors");
+  stillWorks(*comm, check);
+  check.fails(comm->allGather(odd ? other : two, plan::F32),
+              {"mismatch", last, "2 tensors with 12 F32 of other shapes"}, "other tensors");
+  stillWorks(*comm, check);
   check.fails(odd ? comm->barrier() : comm->exchange(in.data(), {}, out.data(), {}, plan::F32),
               {"mismatch", last, "barrier", "exchange"}, "another operation");
   stillWorks(*comm, check);
@@ -58,6 +66,9 @@ void badArguments(World &world, Check &check) {
   expect(comm->allReduce(in.data(), out.data(), 4, plan::F32, bad ? plan::NONE : plan::SUM), "NONE", "bad reduction");
   expect(comm->allGather(in.data(), out.data(), bad ? SIZE_MAX / 2 : 1, 16, plan::F32), "too large",
          "overflowing size");
+  const std::vector<Rows> huge = {{in.data(), out.data(), SIZE_MAX, 2}, {in.data(), out.data(), 1, 1}},
+                          good = {{in.data(), out.data(), 1, 2}, {in.data(), out.data() + 2 * comm->size(), 1, 1}};
+  expect(comm->allGather(bad ? huge : good, plan::F32), "too large", "overflowing size of a list");
   expect(comm->broadcast(in.data(), out.data(), 4, plan::F32, bad ? 99 : 0), "root 99", "bad root");
   auto exchange = [&](Transfer send) {
     std::vector<Transfer> sends;

@@ -107,6 +107,16 @@ Status operations(Rank &r, Communicator &group, const std::vector<int> &list, in
       TESSERA_RETURN_IF_ERROR(
           expect(r.found(o * inner + i) == value(n - 1, (o * n + at) * inner + i), "reduce-scatter"));
   TESSERA_RETURN_IF_ERROR(r.reset(me));
+  // The same in a list with another tensor, which has one row.
+  TESSERA_RETURN_IF_ERROR(group.reduceScatter(
+      std::vector<Rows>{{r.x(), r.y(), 2, size_t(inner)}, {r.x(), r.y() + 2 * inner, 1, size_t(inner)}}, plan::F32,
+      plan::MAX));
+  TESSERA_RETURN_IF_ERROR(r.look());
+  for (int o = 0; o < 3; ++o)
+    for (int i = 0; i < inner; ++i)
+      TESSERA_RETURN_IF_ERROR(
+          expect(r.found(o * inner + i) == value(n - 1, ((o % 2) * n + at) * inner + i), "reduce-scatter of a list"));
+  TESSERA_RETURN_IF_ERROR(r.reset(me));
   TESSERA_RETURN_IF_ERROR(group.broadcast(r.x(), r.y(), kIn, plan::F32, n - 1));
   TESSERA_RETURN_IF_ERROR(r.look());
   TESSERA_RETURN_IF_ERROR(expect(r.found(5) == value(n - 1, 5), "broadcast"));

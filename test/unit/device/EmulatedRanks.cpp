@@ -108,6 +108,20 @@ Status prepared(const char *fail, bool agree = true) {
         return Status::error("a wrong result");
     if (arena.data()[50] != float(1 - me + 4))
       return Status::error("a wrong message");
+    // Lists: rows of one tensor pass through scratch memory, and the other one is taken from its place.
+    TESSERA_RETURN_IF_ERROR((*group)->allGather(
+        std::vector<Rows>{{x, arena.data() + 16, 2, 2}, {x + 4, arena.data() + 24, 1, 4}}, plan::F32));
+    TESSERA_RETURN_IF_ERROR((*group)->reduceScatter(
+        std::vector<Rows>{{x, arena.data() + 40, 2, 1}, {x + 4, arena.data() + 44, 1, 2}}, plan::F32, plan::SUM));
+    TESSERA_RETURN_IF_ERROR((*group)->barrier());
+    const float gathered[16] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 5, 6, 7, 8};
+    for (int i = 0; i < 16; ++i)
+      if (arena.data()[16 + i] != gathered[i])
+        return Status::error("a wrong gather in a list");
+    for (int i = 0; i < 2; ++i) // x[i] of member 1 is one more
+      if (arena.data()[40 + i] != float(2 * (2 * i + me) + 1) ||
+          arena.data()[44 + i] != float(2 * (4 + 2 * me + i) + 1))
+        return Status::error("a wrong scatter in a list");
     return Status();
   });
   unsetenv("TESSERA_EMULATOR_FAIL");

@@ -42,12 +42,11 @@ public:
       TESSERA_RETURN_IF_ERROR(hook_(n_++));
     return inner_->allReduce(in, out, count, dtype, reducer);
   }
-  RtStatus allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override {
-    return inner_->allGather(in, out, outer, inner, dtype);
+  RtStatus allGather(std::span<const Rows> tensors, plan::DType dtype) override {
+    return inner_->allGather(tensors, dtype);
   }
-  RtStatus reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
-                         Reducer reducer) override {
-    return inner_->reduceScatter(in, out, outer, inner, dtype, reducer);
+  RtStatus reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) override {
+    return inner_->reduceScatter(tensors, dtype, reducer);
   }
   RtStatus broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override {
     return inner_->broadcast(in, out, count, dtype, root);
