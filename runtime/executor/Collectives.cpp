@@ -166,6 +166,19 @@ void CollectiveCall::prepare() {
 }
 
 bool CollectiveCall::join(const std::vector<CollectiveCall *> &others) {
+  if (collective_.kind() == plan::ALL_REDUCE)
+    return joinTensor(others);
+  for (const CollectiveCall *other : others)
+    if (staged_ || other->staged_ || other->type_ != type_)
+      return false;
+  along_ = others;
+  for (CollectiveCall *other : others)
+    other->joined_ = true;
+  return true;
+}
+
+/// All-reduces become one of all their elements and of what lies between them.
+bool CollectiveCall::joinTensor(const std::vector<CollectiveCall *> &others) {
   auto address = [](CollectiveCall &call, const Tensor &tensor) {
     return uintptr_t(call.loaded_.address(tensor.buffer));
   };
@@ -185,9 +198,11 @@ bool CollectiveCall::join(const std::vector<CollectiveCall *> &others) {
 }
 
 size_t CollectiveCall::scratchBytes() const {
-  if (outer_ > 1) // the larger tensor once more, in another order of its elements
-    return std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_;
   size_t bytes = 0; // room for every message, packed and aligned
+  if (outer_ > 1)   // the larger tensor once more, in another order of its elements
+    bytes = (std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_ + 255) / 256 * 256;
+  for (const CollectiveCall *other : along_)
+    bytes += other->scratchBytes();
   for (const std::vector<Transfer> *list : {&sends_, &receives_})
     for (const Transfer &t : *list)
       bytes += (size_t(boxElements(t.box)) * elementBytes_ + 255) / 256 * 256;
@@ -205,22 +220,24 @@ Status CollectiveCall::run(uint32_t index) {
     TESSERA_RETURN_IF_ERROR(loaded_.downloadAt(in_.buffer, index, stagedIn_.data()));
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  TESSERA_RETURN_IF_ERROR(communicate(in, out));
+  TESSERA_RETURN_IF_ERROR(communicate(in, out, index));
   seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   return staged_ ? loaded_.uploadAt(out_.buffer, index, stagedOut_.data()) : Status();
 }
 
-Status CollectiveCall::communicate(const void *in, void *out) {
+Status CollectiveCall::communicate(const void *in, void *out, uint32_t index) {
   const Reducer reducer(collective_.reduction(), collective_.tree());
+  if (collective_.kind() == plan::ALL_GATHER || collective_.kind() == plan::REDUCE_SCATTER) {
+    rows_.assign(1, {in, out, outer_, inner_});
+    for (const CollectiveCall *other : along_)
+      rows_.push_back({loaded_.addressAt(other->in_.buffer, index), loaded_.addressAt(other->out_.buffer, index),
+                       other->outer_, other->inner_});
+    return collective_.kind() == plan::ALL_GATHER ? group_.allGather(rows_, type_)
+                                                  : group_.reduceScatter(rows_, type_, reducer);
+  }
   switch (collective_.kind()) {
   case plan::ALL_REDUCE:
     TESSERA_RETURN_IF_ERROR(group_.allReduce(in, out, count_, type_, reducer));
-    break;
-  case plan::ALL_GATHER:
-    TESSERA_RETURN_IF_ERROR(group_.allGather(in, out, outer_, inner_, type_));
-    break;
-  case plan::REDUCE_SCATTER:
-    TESSERA_RETURN_IF_ERROR(group_.reduceScatter(in, out, outer_, inner_, type_, reducer));
     break;
   case plan::BROADCAST:
     TESSERA_RETURN_IF_ERROR(group_.broadcast(in, out, count_, type_, int(collective_.root())));

@@ -54,7 +54,8 @@ private:
     Layout layout;
   };
   void prepare();
-  Status communicate(const void *in, void *out);
+  Status communicate(const void *in, void *out, uint32_t index);
+  bool joinTensor(const std::vector<CollectiveCall *> &others);
   /// The box of `t` that is [start, start + length) along logical dimension d.
   static Box slab(const Tensor &t, size_t d, int64_t start, int64_t length);
   static Box whole(const Tensor &t);
@@ -72,6 +73,8 @@ private:
   double seconds_ = 0;
   std::vector<char> stagedIn_, stagedOut_;
   size_t count_ = 0, outer_ = 1, inner_ = 1;
+  std::vector<CollectiveCall *> along_; // gathers or scatters that are sent with this one
+  std::vector<Rows> rows_;              // of this one and of those
   std::vector<Transfer> sends_, receives_;
   std::vector<Box> fills_;
 };

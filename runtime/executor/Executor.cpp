@@ -159,7 +159,7 @@ Status Executor::prepareCollectives() {
 
 void Executor::joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls) {
   for (int s = 0; s < program.steps_size(); ++s) {
-    const int joined = int(program.steps(s).collective().joined());
+    const int joined = int(followers(program.steps(s).collective()));
     std::vector<CollectiveCall *> others;
     for (int member = s + 1; member <= s + joined; ++member)
       others.push_back(calls[size_t(member)].get());

@@ -47,7 +47,7 @@ struct Meeting {
 
   Meeting(const plan::Plan &plan, const plan::Collective &c)
       : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
-        joined(c.joined()), tree(c.tree()), haloLo(c.halo_lo()), haloHi(c.halo_hi()),
+        joined(followers(c)), tree(c.tree()), haloLo(c.halo_lo()), haloHi(c.halo_hi()),
         sources(c.sources().begin(), c.sources().end()) {
     const plan::Buffer &input = plan.buffers(int(c.input()));
     if (kind != plan::EXCHANGE) // in which every rank may hold more or less

@@ -110,7 +110,7 @@ std::vector<int> messagesOf(const plan::Program &program) {
   for (int s = 0; s < program.steps_size(); ++s) {
     if (!program.steps(s).has_collective() || first[size_t(s)] >= 0)
       continue;
-    const uint32_t joined = program.steps(s).collective().joined();
+    const uint32_t joined = followers(program.steps(s).collective());
     for (int member = s; member < program.steps_size() && uint32_t(member - s) <= joined; ++member)
       if (program.steps(member).has_collective())
         first[size_t(member)] = s;

@@ -11,6 +11,7 @@
 #include "runtime/plan/ElementType.h"
 #include "runtime/plan/plan.pb.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,11 @@ bool isEmpty(const std::vector<int64_t> &extent);
 /// How many bytes this rank sends in one execution of a collective, by the usual algorithms
 /// (ring all-reduce: 2 (n-1)/n of the tensor).
 uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &collective);
+
+/// How many of the steps behind a collective are sent with it.
+inline uint32_t followers(const plan::Collective &collective) {
+  return std::max(collective.joined(), collective.along());
+}
 
 /// For every step of a program the first step of the message that it is a part of: the step itself if it is a
 /// collective that is sent alone, -1 if it is a kernel.

@@ -199,7 +199,7 @@ std::string Trace::stepText(const Event &event) const {
     // The first step of a message sends for all of them.
     const bool joined = executor_.collective(event.program, int(event.number))->joined();
     uint64_t sent = joined ? 0 : bytesSent(plan, c);
-    for (int s = int(event.number) + 1; !joined && s <= int(event.number + c.joined()); ++s)
+    for (int s = int(event.number) + 1; !joined && s <= int(event.number + followers(c)); ++s)
       if (executor_.collective(event.program, s)->joined())
         sent += bytesSent(plan, plan.programs(event.program).steps(s).collective());
     sent = sent * held / std::max<uint64_t>(planned, 1);

@@ -39,7 +39,7 @@ void runBeside(plan::Plan &plan, const std::function<bool(const plan::Program &p
       std::vector<Unit> units;
       std::vector<LaneStep> steps;
       for (int s = int(section.begin); s < int(section.end);) {
-        const Unit unit = {s, s + int(program.steps(s).collective().joined())};
+        const Unit unit = {s, s + int(followers(program.steps(s).collective()))};
         LaneStep &step = steps.emplace_back();
         step.lane = program.steps(s).has_collective() && beside(program, s) ? plan::COMMUNICATION : plan::COMPUTE;
         for (; s <= unit.last; ++s)

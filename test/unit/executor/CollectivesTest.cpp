@@ -393,3 +393,66 @@ TEST_CASE("what is sent as one message has the results of single collectives, to
   CHECK(neighbours(2, true, false, kChannels, joined) == alone);
   CHECK(joined == 0);
 }
+
+namespace {
+
+/// What all ranks have after three gathers or scatters, rank by rank; `joined` counts the ranks that sent one message.
+std::vector<Values> list(int n, plan::CollectiveKind kind, bool join, const Layout &outLayout, int &joined) {
+  const std::vector<std::vector<int64_t>> shapes = {{12}, {2, 24, 700}, {3, 5, 12}};
+  const uint32_t dims[] = {0, 1, 2};
+  std::mutex mutex;
+  std::vector<Values> all(static_cast<size_t>(n));
+  joined = 0;
+  RtStatus status = runRanks(n, [&](World &world) -> RtStatus {
+    PlanBuilder b(uint32_t(world.rank()), uint32_t(n));
+    for (uint32_t i = 0; i < 3; ++i) {
+      plan::Collective c = collective(kind, dims[i]);
+      c.set_reduction(kind == plan::REDUCE_SCATTER ? plan::SUM : plan::NONE);
+      b.buffer("in", shapes[i]);
+      b.buffer("out", outputShape(c, shapes[i], n));
+      c.set_input(2 * i);
+      c.set_output(2 * i + 1);
+      *b.step("c")->mutable_collective() = c;
+    }
+    Memory memory(b.plan, {kPlain, kPlain, kPlain, outLayout, kPlain, kPlain});
+    auto group = groupOfAll(world);
+    if (!group)
+      return group.status();
+    std::vector<std::unique_ptr<CollectiveCall>> calls;
+    for (const plan::Step &step : b.plan.programs(0).steps())
+      calls.push_back(std::make_unique<CollectiveCall>(b.plan, step.collective(), memory, **group));
+    const bool one = join && calls[0]->join({calls[1].get(), calls[2].get()});
+    for (uint32_t i = 0; i < 3; ++i)
+      for (size_t e = 0; e < memory.data[size_t(2 * i)].size(); ++e)
+        memory.data[size_t(2 * i)][e] = 1.0f / float(1 + world.rank() + int(e) * 3 + int(i));
+    for (const auto &call : calls)
+      TESSERA_RETURN_IF_ERROR(call->run());
+    std::lock_guard lock(mutex);
+    joined += one;
+    for (uint32_t i = 0; i < 3; ++i) {
+      Values result(memory.data[size_t(2 * i + 1)].size());
+      TESSERA_RETURN_IF_ERROR(memory.download(2 * i + 1, result.data()));
+      all[size_t(world.rank())].insert(all[size_t(world.rank())].end(), result.begin(), result.end());
+    }
+    return {};
+  });
+  INFO(status.message());
+  CHECK(status.ok());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("a list of gathers or scatters has the results of single ones, to the bit") {
+  for (plan::CollectiveKind kind : {plan::ALL_GATHER, plan::REDUCE_SCATTER})
+    for (int n : {2, 3, 4}) {
+      int joined = 0;
+      const std::vector<Values> alone = list(n, kind, false, kPlain, joined);
+      CHECK(joined == 0);
+      CHECK(list(n, kind, true, kPlain, joined) == alone);
+      CHECK(joined == n);
+      // Through plain copies they are sent alone.
+      CHECK(list(n, kind, true, Layout{{{0, 2}}}, joined) == alone);
+      CHECK(joined == 0);
+    }
+}

@@ -73,7 +73,7 @@ const std::vector<Case> kCases = {
        sum(p, SUM_A).set_kind(plan::BROADCAST);
        sum(p, SUM_A).set_reduction(plan::NONE);
      },
-     "only all-reduces are sent together"},
+     "only all-reduces are sent together as one tensor"},
     {"another order", [](auto &p) { p.mutable_programs(0)->mutable_steps()->SwapElements(SUM_B, SUM_C); },
      "does not lie behind"},
 };
@@ -118,4 +118,91 @@ TEST_CASE("ranks that join differently are refused") {
 
 TEST_CASE("every step is told its message") {
   CHECK(messagesOf(messagePlan(0, false).programs(0)) == std::vector<int>{-1, -1, -1, 3, 3, 3, -1});
+}
+
+namespace {
+
+enum ListBuffers : uint32_t { LA, LB, LC, LA_OUT, LB_OUT, LC_OUT, LEND };
+enum ListSteps : int { LIST_A, LIST_B, LIST_C };
+
+/// Three reduce-scatters of [4], [2, 6] and [2] that are one message; or all-gathers to them.
+plan::Plan listPlan(uint32_t rank, plan::CollectiveKind kind) {
+  const bool gathers = kind == plan::ALL_GATHER;
+  const std::vector<std::vector<int64_t>> whole = {{4}, {2, 6}, {2}}, part = {{2}, {2, 3}, {1}};
+  const std::vector<std::vector<int64_t>> &in = gathers ? part : whole, &out = gathers ? whole : part;
+  PlanBuilder b(rank, 2);
+  for (const auto &shape : in)
+    b.buffer("in", shape);
+  for (const auto &shape : out)
+    b.buffer("out", shape);
+  b.buffer("end", out[1]);
+  for (uint32_t i = 0; i < 3; ++i) {
+    std::vector<int64_t> global = in[i], offset(in[i].size(), 0);
+    global[0] *= 2;
+    offset[0] = rank * in[i][0];
+    b.bind(plan::INPUT, "in" + std::to_string(i), i, global, offset, true, i);
+  }
+  b.bind(plan::OUTPUT, "end", LEND, out[1], {0, 0}, rank == 0);
+  for (uint32_t i = 0; i < 3; ++i)
+    b.collective("move", kind, LA + i, LA_OUT + i, gathers ? plan::NONE : plan::SUM)->set_dim(i == 1 ? 1 : 0);
+  b.plan.mutable_programs(0)->mutable_steps(LIST_A)->mutable_collective()->set_along(2);
+  b.kernel("read", "relu", {LB_OUT}, {LEND});
+  return b.plan;
+}
+
+const std::vector<Case> kListCases = {
+    {"more than there are", [](auto &p) { sum(p, LIST_A).set_along(9); }, "more than there are behind it"},
+    {"a kernel among them", [](auto &p) { sum(p, LIST_A).set_along(3); }, "no collective, but sent with others"},
+    {"joins twice", [](auto &p) { sum(p, LIST_B).set_along(1); }, "itself sent with an earlier one"},
+    {"side by side", [](auto &p) { sum(p, LIST_A).set_joined(2); }, "only all-reduces are sent together as one tensor"},
+    {"of another kind",
+     [](auto &p) {
+       sum(p, LIST_A).set_kind(plan::BROADCAST);
+       sum(p, LIST_A).set_reduction(plan::NONE);
+       *p.mutable_buffers(LA_OUT)->mutable_shape() = p.buffers(LA).shape();
+     },
+     "only gathers and scatters are sent together as a list"},
+    {"another type",
+     [](auto &p) {
+       for (int b : {LC, LC_OUT})
+         buf(p, b).set_dtype(plan::I32);
+     },
+     "another kind, group, reduction, order or type"},
+    {"on another resource",
+     [](auto &p) { p.mutable_programs(0)->mutable_steps(LIST_B)->set_resource(plan::COMMUNICATION); },
+     "runs on another resource or waits"},
+    {"a result over another one's operand", [](auto &p) { buf(p, LA_OUT).set_offset(buf(p, LC).offset()); },
+     "one of them writes them"},
+    {"a result over another one's result", [](auto &p) { buf(p, LC_OUT).set_offset(buf(p, LA_OUT).offset()); },
+     "one of them writes them"},
+};
+
+} // namespace
+
+TEST_CASE("lists of gathers and of scatters pass, wherever they lie") {
+  for (plan::CollectiveKind kind : {plan::ALL_GATHER, plan::REDUCE_SCATTER}) {
+    std::vector<plan::Plan> plans = {listPlan(0, kind), listPlan(1, kind)};
+    CHECK(checkPlans(plans).message() == "");
+    CHECK(messagesOf(plans[0].programs(0)) == std::vector<int>{0, 0, 0, -1});
+    for (plan::Plan &p : plans) { // operands change places
+      const uint64_t at = buf(p, LA).offset();
+      buf(p, LA).set_offset(buf(p, LC).offset());
+      buf(p, LC).set_offset(at);
+    }
+    CHECK(checkPlans(plans).message() == "");
+    sum(plans[1], LIST_A).set_along(1);
+    CHECK(checkPlans(plans).message().find("how many it is sent with (2 and 1)") != std::string::npos);
+  }
+}
+
+TEST_CASE("every spoiled list is refused for its reason") {
+  for (plan::CollectiveKind kind : {plan::ALL_GATHER, plan::REDUCE_SCATTER})
+    for (const Case &c : kListCases) {
+      INFO(c.name);
+      plan::Plan p = listPlan(0, kind);
+      c.spoil(p);
+      const std::string message = checkPlan(p).message();
+      INFO(message);
+      CHECK(message.find(c.message) != std::string::npos);
+    }
 }
