@@ -5,7 +5,9 @@
 // the kernel allows it. What a chain of loops uses keeps its place until the chain has ended, where that takes no more
 // memory (LoopChains.h).
 //
-// Operands of one message lie side by side, and so do its results: all in the places of the operands, or all elsewhere.
+// Operands of one message of all-reduces lie side by side, and so do its results: all in the places of the operands, or
+// all elsewhere. Those of a list of gathers or scatters lie anywhere, but no result lies where another one of its
+// operands or results is.
 //
 // A collective beside kernels may be under way until one of them waits for it. So long its operand and result keep
 // their places.
@@ -14,6 +16,8 @@
 #include "compiler/emit/Arena.h"
 #include "compiler/emit/LoopChains.h"
 #include "compiler/emit/PlanLayout.h"
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Messages.h"
 #include "dialects/graph/Sections.h"
 #include "runtime/support/BytesText.h"
 
@@ -129,14 +133,23 @@ private:
     last_[root] = std::max(last_[root], time);
   }
 
-  /// Runs of steps with the same number whose buffers may be placed side by side.
+  /// Runs of steps with the same number whose buffers may be placed so.
   void findMessages() {
     messageOf_.assign(layout_.buffers.size(), -1);
     for (size_t p = 0; p < layout_.programs.size(); ++p) {
       std::vector<LayoutStep> &steps = layout_.programs[p].steps;
       for (size_t s = 0, end; s < steps.size(); s = end) {
         end = s + 1;
-        if (steps[s].message < 0 || !mayJoin(steps[s]))
+        if (steps[s].message < 0)
+          continue;
+        if (isList(steps[s])) {
+          end = listEnd(steps, s);
+          steps[s].joined = int(end - s - 1);
+          if (steps[s].joined > 0)
+            messages_.push_back({p, s, end - 1});
+          continue;
+        }
+        if (!mayJoin(steps[s]))
           continue;
         const int number = int(messages_.size());
         claim(steps[s], number);
@@ -150,6 +163,25 @@ private:
         messages_.push_back({p, s, end - 1});
       }
     }
+  }
+
+  static bool isList(const LayoutStep &step) {
+    auto collective = cast<dist::CollectiveOp>(step.op);
+    return graph::membershipOf(collective.getCollectiveKind()) == graph::Membership::List;
+  }
+
+  /// The end of the list that begins with step s: what one of its members writes, no other one uses.
+  size_t listEnd(ArrayRef<LayoutStep> steps, size_t s) const {
+    std::set<int> read, written; // root buffers
+    size_t end = s;
+    for (; end < steps.size() && steps[end].message == steps[s].message; ++end) {
+      const int in = layout_.root(steps[end].inputs.front()), out = layout_.root(steps[end].outputs.front());
+      if (written.count(in) || written.count(out) || read.count(out))
+        break;
+      read.insert(in);
+      written.insert(out);
+    }
+    return end;
   }
 
   /// Whether operand and result have memory that is theirs alone, and belong to no message yet.
@@ -296,6 +328,11 @@ private:
   /// Gives the results of a message the slots of its operands, or all of them slots of their own.
   void assignMessage(const LayoutProgram &program, size_t first, int64_t now) {
     const size_t last = first + size_t(program.steps[first].joined);
+    if (isList(program.steps[first])) {
+      for (size_t s = first; s <= last; ++s)
+        open(layout_.root(program.steps[s].outputs.front()));
+      return;
+    }
     bool inPlace = true;
     std::vector<size_t> &from = rows_.emplace_back();
     for (size_t s = first; s <= last; ++s) {

@@ -6,6 +6,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Messages.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/lanes/RunBeside.h"
 
@@ -432,7 +433,10 @@ private:
     for (int64_t source : c.sources)
       out->add_sources(uint32_t(source));
     out->set_root(uint32_t(c.root));
-    out->set_joined(uint32_t(step.joined));
+    if (graph::membershipOf(c.kind) == graph::Membership::SideBySide)
+      out->set_joined(uint32_t(step.joined));
+    else
+      out->set_along(uint32_t(step.joined));
     out->set_tree(layout_.leaves > 0 && c.reduction == dist::Reduction::Sum);
     if (c.kind == CollectiveKind::Exchange)
       writeBoxes(c, out);

@@ -26,16 +26,25 @@ constexpr double kPrecision = 1e-4;
 
 int64_t elementBytes(const Sender &sender) { return (sender.element.getIntOrFloatBitWidth() + 7) / 8; }
 
-int64_t bytesOf(const Sender &sender) {
-  const dist::Shape &shape = sender.collective.localIn;
-  return std::accumulate(shape.begin(), shape.end(), elementBytes(sender), std::multiplies<int64_t>());
+int64_t numElements(const dist::Shape &shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<int64_t>());
 }
 
-/// The time of a message of so many bytes that is otherwise like `one`.
-double costOf(const Sender &one, int64_t bytes, const dist::CollectiveCost &cost) {
+/// Of the whole tensor, which a rank has before a scatter and after a gather.
+int64_t bytesOf(const Sender &sender) {
+  return std::max(numElements(sender.collective.localIn), numElements(sender.collective.localOut)) *
+         elementBytes(sender);
+}
+
+/// The time of a joined message of so many bytes that is otherwise like `one`.
+double costOf(const Sender &one, int64_t bytes, const MessageCost &cost) {
   dist::Collective message = one.collective;
-  message.localIn = message.localOut = {bytes / elementBytes(one)};
-  return cost(message, elementBytes(one));
+  const int64_t in = numElements(message.localIn), out = numElements(message.localOut),
+                whole = bytes / elementBytes(one);
+  message.localIn = {in < out ? whole / (out / in) : whole};
+  message.localOut = {out < in ? whole / (in / out) : whole};
+  const bool list = membershipOf(message.kind) == Membership::List;
+  return cost.collective(message, elementBytes(one)) + (list ? cost.packing * double(bytes) : 0);
 }
 
 /// Whether two collectives could be one, but for what depends on what.
@@ -44,8 +53,9 @@ bool alike(const Sender &a, const Sender &b) {
          a.collective.reduction == b.collective.reduction;
 }
 
-/// The senders that may be members. Their operands and results have memory of their own, which can be placed freely.
-/// What another sender makes is no operand, since it could not lie beside its neighbours of both messages.
+/// The senders that may be members. Of those that lie side by side, operands and results have memory of their own,
+/// which can be placed freely. What another sender makes is no operand of theirs, since it could not lie beside its
+/// neighbours of both messages.
 std::vector<const Sender *> membersOf(const DataFlow &flow, llvm::ArrayRef<Sender> senders) {
   llvm::SmallDenseSet<int> sending;
   for (const Sender &sender : senders)
@@ -57,8 +67,14 @@ std::vector<const Sender *> membersOf(const DataFlow &flow, llvm::ArrayRef<Sende
   std::vector<const Sender *> members;
   for (const Sender &sender : senders) {
     const DataFlow::Step &step = flow.steps[sender.step];
-    if (sender.collective.kind != dist::CollectiveKind::AllReduce || step.reads.size() != 1 || step.makes.size() != 1)
+    const Membership membership = membershipOf(sender.collective.kind);
+    if (membership == Membership::None || step.reads.size() != 1 || step.makes.size() != 1)
       continue;
+    if (membership == Membership::List) {
+      if (numElements(sender.collective.localIn) > 0 && numElements(sender.collective.localOut) > 0)
+        members.push_back(&sender);
+      continue;
+    }
     const int root = flow.root(step.reads.front());
     const DataFlow::Value &operand = flow.values[root], &result = flow.values[step.makes.front()];
     if (operand.maker >= 0 && !operand.kept && !result.kept && operand.bytes == result.bytes && readers[root] == 1 &&
@@ -72,7 +88,7 @@ std::vector<const Sender *> membersOf(const DataFlow &flow, llvm::ArrayRef<Sende
 struct Member {
   const Sender *sender;
   int64_t bytes;
-  double ready;      // when the kernels before it are done
+  double ready;      // when the kernels before it are done; of a list, those that it needs
   double behind = 0; // what kernels that depend on it take
   int depth = 0;     // the most members of its kind that must be sent one after the other behind it
   double alone = 0;  // the time of a message of its own
@@ -111,13 +127,25 @@ private:
     for (const Sender *sender : senders)
       at[mergedOf[sender->step]] = sender;
     std::vector<int> memberOf(flow_.flow.steps.size(), -1), places;
+    // A gather stands where it is first needed, since it takes memory. It may be sent as soon as it can, and is ready
+    // when those before it are.
+    std::vector<double> made(flow_.flow.values.size(), 0);
+    double readyBefore = 0;
     for (int m : executionOrder(flow_.flow)) {
+      double needed = 0;
+      for (int value : flow_.flow.steps[m].reads)
+        needed = std::max(needed, made[value]);
       if (const Sender *sender = at.lookup(m)) {
         memberOf[m] = int(members_.size());
         places.push_back(m);
-        members_.push_back({sender, bytesOf(*sender), total_});
+        const bool list = membershipOf(sender->collective.kind) == Membership::List;
+        readyBefore = list ? std::max(readyBefore, needed) : total_;
+        members_.push_back({sender, bytesOf(*sender), readyBefore});
       }
-      total_ += timeOf(m);
+      const double time = timeOf(m);
+      total_ += time;
+      for (int value : flow_.flow.steps[m].makes)
+        made[value] = time > 0 ? total_ : needed;
     }
     const std::vector<llvm::SmallVector<int, 2>> readers = flow_.flow.readers();
     const int end = int(flow_.flow.steps.size());
@@ -396,15 +424,36 @@ std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Se
   return std::move(taking.taken);
 }
 
-} // namespace
-
-double messageCost(llvm::ArrayRef<const Sender *> members, const dist::CollectiveCost &cost) {
-  if (members.size() == 1)
-    return cost(members.front()->collective, elementBytes(*members.front()));
+int64_t wholeBytes(llvm::ArrayRef<const Sender *> members) {
   int64_t bytes = 0;
   for (const Sender *member : members)
     bytes += bytesOf(*member);
-  return costOf(*members.front(), bytes, cost);
+  return bytes;
+}
+
+} // namespace
+
+Membership membershipOf(dist::CollectiveKind kind) {
+  switch (kind) {
+  case dist::CollectiveKind::AllReduce:
+    return Membership::SideBySide;
+  case dist::CollectiveKind::AllGather:
+  case dist::CollectiveKind::ReduceScatter:
+    return Membership::List;
+  default:
+    return Membership::None;
+  }
+}
+
+double messageCost(llvm::ArrayRef<const Sender *> members, const MessageCost &cost) {
+  if (members.size() == 1)
+    return cost.collective(members.front()->collective, elementBytes(*members.front()));
+  return costOf(*members.front(), wholeBytes(members), cost);
+}
+
+int64_t packedBytes(llvm::ArrayRef<const Sender *> members) {
+  const bool list = membershipOf(members.front()->collective.kind) == Membership::List;
+  return list && members.size() > 1 ? wholeBytes(members) : 0;
 }
 
 int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages) {
@@ -412,7 +461,8 @@ int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> me
   for (const std::vector<int> &message : messages) {
     int64_t bytes = 0;
     for (int step : message)
-      bytes += flow.values[flow.steps[step].makes.front()].bytes;
+      bytes += std::max(flow.values[flow.steps[step].reads.front()].bytes,
+                        flow.values[flow.steps[step].makes.front()].bytes);
     largest = std::max(largest, bytes);
   }
   return largest;

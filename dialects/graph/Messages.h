@@ -4,10 +4,12 @@
 // message is sent when the last of its members is ready, so joining delays the others. The pass marks the local program
 // by this choice, and the report prices the program under the chosen strategies by it.
 //
-// Members are of one section (Sections.h). Joined are all-reduces: each element of the result depends on the same
-// element of the operands alone, so members that lie side by side are one tensor.
+// Members are of one section (Sections.h). All-reduces lie side by side: each element of the result depends on the same
+// element of the operands alone, so they are one tensor. Reduce-scatters and all-gathers are a list: a rank's blocks of
+// several tensors are no neighbours wherever these lie, so processes pack them for each other rank, which takes a copy;
+// ranks that share memory and devices pack nothing.
 //
-//   MessageRule rule = {.most = kAnySize, .cost = cost, .times = times};     // cost: dist::CollectiveCost, in ns
+//   MessageRule rule = {.most = kAnySize, .cost = {collective, packing}, .times = times};     // in ns
 //   std::vector<std::vector<int>> messages = chooseMessages(flow, senders, rule);      // steps of flow
 //   MessageFlow sent(flow, messages);                                        // a message is one step
 //
@@ -59,9 +61,23 @@ struct Sender {
 
 inline constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
 
+/// What may share a message, and where its members lie.
+enum class Membership {
+  None,       // it is sent alone
+  SideBySide, // operands one behind the other, and results at the same distances
+  List,       // anywhere
+};
+Membership membershipOf(dist::CollectiveKind kind);
+
+/// What messages take.
+struct MessageCost {
+  dist::CollectiveCost collective; // ns, of one that is sent alone, or of as many bytes
+  double packing = 0;              // ns for each byte of the whole tensors in a list
+};
+
 struct MessageRule {
-  int64_t most = 0;              // bytes of a message that is joined; 0: nothing is joined
-  dist::CollectiveCost cost;     // ns
+  int64_t most = 0; // bytes of a message that is joined, of whole tensors; 0: nothing is joined
+  MessageCost cost;
   llvm::ArrayRef<int64_t> times; // of every step in ns, 0 for collectives; empty: members wait as long as `most` allows
   int64_t room = kAnySize;       // bytes that may live at once, without values that are kept
   bool inLine = false;           // ranks stand still in every message, so that none makes another one later
@@ -75,8 +91,10 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
 /// The bytes of the largest message; 0: there is none.
 int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
 
-/// The time of one message. Requires members that may share one.
-double messageCost(llvm::ArrayRef<const Sender *> members, const dist::CollectiveCost &cost);
+/// The time of one message in ns. Requires members that may share one.
+double messageCost(llvm::ArrayRef<const Sender *> members, const MessageCost &cost);
+/// The bytes that are packed for it: those of the whole tensors in a list of two or more.
+int64_t packedBytes(llvm::ArrayRef<const Sender *> members);
 
 /// The collectives of a function. `stepOf`: the step of every operator; -1 for those that have none.
 std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> stepOf, const dist::Mesh &mesh);

@@ -21,6 +21,11 @@ constexpr double kOfExchange = 1 + 1.0 / 256;
 
 /// What a core does for each byte of a collective, in passes through memory, where the machine does not say it.
 constexpr double kPassesPerByte = 8;
+/// What it does for each byte that is packed into a message: a read and a write.
+constexpr double kPassesPerPacked = 2;
+/// A link of cores that has a fourth of their memory's rate or more is memory: ranks are threads, which read each
+/// other's tensors in place. Threads reduce at 5 GB/s where a core's memory has 6 to 13, and networks are far slower.
+constexpr double kMemoryOfLink = 4;
 
 Cost toNanoseconds(double seconds) {
   // Rounds up to whole nanoseconds. The small term keeps a whole number that rounding has raised a little.
@@ -166,6 +171,16 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
 
 dist::CollectiveCost CostModel::collectiveCost() const {
   return [this](const Collective &c, int64_t elementBytes) { return double(collective(c, elementBytes)); };
+}
+
+graph::MessageCost CostModel::messageCost() const {
+  AxisList all;
+  for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+    all.push_back(axis);
+  const double memory = topology_.memoryBandwidth * share_;
+  const bool packs =
+      topology_.shared && mesh_.numRanks() > 1 && kMemoryOfLink * topology_.link(mesh_, all).bandwidth < memory;
+  return {collectiveCost(), packs ? kPassesPerPacked * 1e9 / memory : 0};
 }
 
 std::vector<Collective> CostModel::planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,

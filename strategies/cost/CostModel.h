@@ -28,6 +28,7 @@
 
 #include "dialects/dist/OwnCollectives.h"
 #include "dialects/dist/leaves/LeafRule.h"
+#include "dialects/graph/Messages.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
 #include "strategies/space/Program.h"
@@ -61,6 +62,8 @@ public:
   Cost collective(const dist::Collective &c, int64_t elementBytes) const;
   /// collective() as a function, for dist::planReshard.
   dist::CollectiveCost collectiveCost() const;
+  /// What messages take. Lists are packed where ranks are processes, which reads and writes their bytes once.
+  graph::MessageCost messageCost() const;
   std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                             const Sharding &to) const;
   /// The sum over the collectives that planReshard lists.

@@ -53,7 +53,7 @@ public:
     if (options_.overlap == Overlapping::Off || !communicates_)
       return {messages(shared), std::nullopt};
     const bool mayPay = llvm::any_of(senderAt_, [&](const graph::Sender *sender) {
-      return sender && workOf({sender}, double(graph::messageCost({sender}, model_.collectiveCost()))) < 1;
+      return sender && workOf({sender}, graph::messageCost({sender}, model_.messageCost())) < 1;
     });
     if (options_.overlap == Overlapping::Auto && !mayPay)
       return {messages(shared), std::nullopt};
@@ -82,7 +82,7 @@ private:
       return {};
     graph::MessageRule rule;
     rule.most = options_.most;
-    rule.cost = model_.collectiveCost();
+    rule.cost = model_.messageCost();
     if (options_.timed)
       rule.times = times_;
     rule.inLine = inLine;
@@ -96,7 +96,8 @@ private:
     for (const graph::Sender *member : members)
       bytes +=
           dist::bytesSent(model_.mesh(), member->collective, int64_t(member->element.getIntOrFloatBitWidth() + 7) / 8);
-    return model_.workBeside(bytes, ns);
+    const double packing = model_.messageCost().packing * double(graph::packedBytes(members));
+    return ns > 0 ? std::min(1.0, model_.workBeside(bytes, ns) + packing / ns) : 1;
   }
 
   /// The number of a kind of link, as they first occur.
@@ -125,7 +126,7 @@ private:
       }
       if (senders.empty())
         continue;
-      const double ns = graph::messageCost(senders, model_.collectiveCost());
+      const double ns = graph::messageCost(senders, model_.messageCost());
       time.ns = int64_t(ns);
       time.link = linkOf(*senders.front(), links);
       time.work = workOf(senders, ns);
@@ -157,7 +158,7 @@ int64_t peakBytes(const graph::DataFlow &sent, const SentProgram &how) {
 }
 
 std::vector<Cost> shareMessage(const CostModel &model, llvm::ArrayRef<const graph::Sender *> members) {
-  const auto all = Cost(graph::messageCost(members, model.collectiveCost()));
+  const auto all = Cost(graph::messageCost(members, model.messageCost()));
   double bytes = 0, before = 0;
   for (const graph::Sender *member : members)
     bytes += double(numElements(member->collective.localIn));

@@ -50,13 +50,13 @@ class Context(Programs):
             assert found[1][name] == content, f"{what}: {name} differs"
 
 
-    def compiled(self, model, mesh, overlap, *options, mode="data", rows=8):
+    def compiled(self, model, mesh, overlap, *options, mode="data", rows=8, optimizer="sgd:lr=0.01,momentum=0.9"):
         """A plan in which collectives run beside kernels as the compiler chooses."""
         self.count += 1
         plan = self.folder / f"compiled{self.count}"
         dim = ("--dim", f"batch={rows}") if rows else ()
         self.run(self.bin / "tessera-compile", self.models / f"{model}.onnx", "--mesh", mesh, "--mode", mode, *dim, "--train",
-                 "--optimizer", "sgd:lr=0.01,momentum=0.9", "--seed", "1", *(("--overlap", overlap) if overlap else ()), *options,
+                 "--optimizer", optimizer, "--seed", "1", *(("--overlap", overlap) if overlap else ()), *options,
                  "-o", plan)
         return plan
 
@@ -143,6 +143,7 @@ def compiled_so_equal_to_the_bit_with_other_programs(c):
     c.same_compiled(LENET, "data=2", "--no-fuse")
     c.same_compiled(LENET, "data=2", "--topology", "8xh100")
     c.same_compiled(LENET, "data=2", "--reproducible")
+    c.same_compiled(RESNET18, "data=4", mode="auto", rows=32, optimizer="adamw:lr=0.001")  # gathers and scatters in lists
     c.same_compiled(LENET, "data=2", run=("--f64", "--backend", "reference"))
 
 

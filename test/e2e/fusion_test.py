@@ -13,12 +13,12 @@ MLP, LENET, RESNET18, RESNET50 = "mlp_train", "lenet_train", "resnet18_cifar_tra
 
 
 class Context(Programs):
-    def compile(self, model, mesh, fusion, *options, rows=8, mode="data", code=0):
+    def compile(self, model, mesh, fusion, *options, rows=8, mode="data", code=0, optimizer="sgd:lr=0.01,momentum=0.9"):
         self.count += 1
         plan = self.folder / f"plan{self.count}"
         dim = ("--dim", f"batch={rows}") if rows else ()
         text = self.run(self.bin / "tessera-compile", self.models / f"{model}.onnx", "--mesh", mesh, "--mode", mode, *dim,
-                        "--train", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--seed", "1", "--fusion", fusion, *options,
+                        "--train", "--optimizer", optimizer, "--seed", "1", "--fusion", fusion, *options,
                         "-o", plan, code=code)
         return text if code else plan
 
@@ -88,13 +88,40 @@ def equal_to_the_bit_over_mpi(c):
 
 @case
 def equal_to_the_bit_with_everything_around_gradients(c):
-    """Norms, scales and micro-batches read the gradients; sharded ones are not joined; other meshes have other groups."""
+    """Norms, scales and micro-batches read the gradients; other meshes have other groups."""
     same(c, LENET, "data=2", "--clip-norm", "0.01")
     same(c, LENET, "data=2", "--loss-scale", "dynamic", "--precision", "f16")
     same(c, LENET, "data=2", "--accumulate", "2")
     same(c, LENET, "data=2", "--recompute", "full")
     same(c, LENET, "data=2", run=("--f64", "--backend", "reference"))
     same(c, LENET, "data=2,model=2", mode="auto", rows=32)
+
+
+def kinds_joined(c, model, mesh, **rest):
+    """By kind how many collectives of the training step there are, and how many are members of a message."""
+    phases = c.folder / f"phases{c.count}"
+    c.compile(model, mesh, "auto", "--dump-phases", phases, **rest)
+    text = (phases / "5-local.mlir").read_text()
+    lines = [line for line in text[text.index("@train"):].splitlines() if "dist.collective" in line]
+    counts = {}
+    for line in lines:
+        all_and_joined = counts.setdefault(re.search(r'dist.collective "([a-z-]+)"', line)[1], [0, 0])
+        all_and_joined[0] += 1
+        all_and_joined[1] += "dist.message" in line
+    return counts
+
+
+@case
+def a_sharded_optimizer_is_few_messages(c):
+    """13 parameters of ResNet-18 are gathered, and their gradients scattered, as lists, to the bits of single collectives."""
+    sharded = {"mode": "auto", "optimizer": "adamw:lr=0.001", "rows": 32}
+    counts = kinds_joined(c, RESNET18, "data=4", **sharded)
+    for kind in ("all-gather", "reduce-scatter"):
+        assert counts[kind][1] >= 8, f"{counts[kind][1]} of {counts[kind][0]} {kind} are joined"
+    same(c, RESNET18, "data=4", **sharded)
+    same(c, RESNET18, "data=4", run=("--processes",), **sharded)
+    if shutil.which("mpirun"):
+        same(c, RESNET18, "data=4", prefix=("mpirun", "--oversubscribe", "-n", "4"), **sharded)
 
 
 @case

@@ -43,4 +43,40 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
     %sc = dist.collective "all-reduce" %c {axes = ["data"], reduction = "sum"} : (tensor<8xf32>) -> tensor<8xf32>
     return %sa, %sb, %sd, %se, %sf, %sc : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8xf32>
   }
+
+  // With a sharded optimizer: parameters are gathered, and gradients scattered. A gather of what a scatter made is
+  // another message than those that need nothing.
+  // MARK-LABEL: func.func @sharded
+  // MARK: "all-gather" %arg0 {{.*}}dist.message = [[GATHERS:[0-9]+]] : i64
+  // MARK: "all-gather" %arg1 {{.*}}dist.message = [[GATHERS]] : i64
+  // MARK: "reduce-scatter" {{.*}}dist.message = [[SCATTERS:[0-9]+]] : i64
+  // MARK: "reduce-scatter" {{.*}}dist.message = [[SCATTERS]] : i64
+  // MARK: "reduce-scatter" {{.*}}dist.message = [[SCATTERS]] : i64
+
+  // 64 bytes hold two scatters of 32; a gather counts as what it makes.
+  // SMALL-LABEL: func.func @sharded
+  // SMALL-NOT: "all-gather" {{.*}}dist.message
+  // SMALL: "reduce-scatter" {{.*}}dist.message = 0 : i64
+  // SMALL: "reduce-scatter" {{.*}}dist.message = 0 : i64
+  // SMALL-NOT: dist.message
+
+  // ORDER-LABEL: func.func @sharded
+  // ORDER: "all-gather"
+  // ORDER-NEXT: "all-gather"
+  // ORDER: "reduce-scatter"
+  // ORDER-NEXT: "reduce-scatter"
+  // ORDER-NEXT: "reduce-scatter"
+  func.func @sharded(%p: tensor<8xf32>, %q: tensor<4x2xf32>) -> (tensor<4xf32>, tensor<2x4xf32>, tensor<4xf32>) {
+    %wp = dist.collective "all-gather" %p {axes = ["data"], dim = 0} : (tensor<8xf32>) -> tensor<16xf32>
+    %a = graph.relu %wp : (tensor<16xf32>) -> tensor<16xf32>
+    %wq = dist.collective "all-gather" %q {axes = ["data"], dim = 1} : (tensor<4x2xf32>) -> tensor<4x4xf32>
+    %b = graph.neg %wq : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = graph.slice %wp {starts = array<i64: 0>, limits = array<i64: 8>, strides = array<i64: 1>} : (tensor<16xf32>) -> tensor<8xf32>
+    %c = graph.exp %h : (tensor<8xf32>) -> tensor<8xf32>
+    %sc = dist.collective "reduce-scatter" %c {axes = ["data"], dim = 0, reduction = "sum"} : (tensor<8xf32>) -> tensor<4xf32>
+    %d = graph.tanh %h : (tensor<8xf32>) -> tensor<8xf32>
+    %sd = dist.collective "reduce-scatter" %d {axes = ["data"], dim = 0, reduction = "sum"} : (tensor<8xf32>) -> tensor<4xf32>
+    %sb = dist.collective "reduce-scatter" %b {axes = ["data"], dim = 0, reduction = "sum"} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+    return %sc, %sb, %sd : tensor<4xf32>, tensor<2x4xf32>, tensor<4xf32>
+  }
 }

@@ -128,3 +128,35 @@ TEST_CASE("a sum beside kernels is made in place") {
   CHECK(overlap(beside, "b", "sb"));
   CHECK(beside.arena_bytes() == planOf(body, false, results).arena_bytes());
 }
+
+TEST_CASE("a list of gathers or scatters lies anywhere, and no result lies where another operand does") {
+  const std::string body = R"(
+    %a = graph.relu %x {graph.name = "a"} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %b = graph.neg %x {graph.name = "b"} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %sa = dist.collective "reduce-scatter" %a {axes = ["data"], dim = 0 : i64, reduction = "sum", graph.name = "sa", dist.message = 0 : i64 BESIDE} : (tensor<64x64xf32>) -> tensor<32x64xf32>
+    %sb = dist.collective "reduce-scatter" %b {axes = ["data"], dim = 1 : i64, reduction = "sum", graph.name = "sb", dist.message = 0 : i64 BESIDE} : (tensor<64x64xf32>) -> tensor<64x32xf32>
+    %m = graph.matmul %x, %x {graph.name = "m"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %ga = dist.collective "all-gather" %sa {axes = ["data"], dim = 0 : i64, graph.name = "ga", dist.message = 1 : i64 BESIDE} : (tensor<32x64xf32>) -> tensor<64x64xf32>
+    %gb = dist.collective "all-gather" %sb {axes = ["data"], dim = 1 : i64, graph.name = "gb", dist.message = 1 : i64 BESIDE} : (tensor<64x32xf32>) -> tensor<64x64xf32>
+    %y = graph.add %ga, %m {graph.name = "y"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %z = graph.exp %gb {graph.name = "z"} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>)";
+  const std::string results = output("y", "64x64xf32") + ", " + output("z", "64x64xf32");
+  for (bool isBeside : {false, true}) {
+    const plan::Plan plan = planOf(body, isBeside, results);
+    auto at = [&](const std::string &name) -> const plan::Collective & {
+      return plan.programs(0).steps(stepOf(plan, name)).collective();
+    };
+    CHECK(at("sa.reduce-scatter").along() == 1);
+    CHECK(at("sb.reduce-scatter").along() == 0);
+    CHECK(at("ga.all-gather").along() == 1);
+    CHECK(at("ga.all-gather").joined() == 0);
+    for (auto [a, b] : {std::pair("sa", "b"), {"sa", "sb"}, {"sb", "a"}, {"ga", "sb"}, {"gb", "sa"}, {"ga", "gb"}})
+      CHECK(!overlap(plan, a, b));
+    if (!isBeside)
+      continue;
+    CHECK(waits(plan, "sb.reduce-scatter").empty()); // the first of a list waits for all
+    CHECK(waits(plan, "sa.reduce-scatter") == std::vector<int>{stepOf(plan, "b.neg")});
+    CHECK(waits(plan, "y.add") == std::vector<int>{stepOf(plan, "gb.all-gather")});
+  }
+}

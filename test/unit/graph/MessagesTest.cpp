@@ -48,11 +48,28 @@ struct Program {
     senders.push_back({step, c, elementBits == 32 ? Type(builder.getF32Type()) : Type(builder.getI32Type())});
     return made;
   }
+  /// Of a gather the whole tensor is twice the value, of a scatter the value itself.
+  int list(dist::CollectiveKind kind, int value, bool kept = false) {
+    dist::Collective c;
+    c.kind = kind;
+    c.axes = {0};
+    c.dim = 0;
+    const bool gathers = kind == dist::CollectiveKind::AllGather;
+    if (!gathers)
+      c.reduction = dist::Reduction::Sum;
+    c.localIn = flow.values[value].shape;
+    c.localOut = {gathers ? c.localIn[0] * 2 : c.localIn[0] / 2};
+    const int made = flow.addValue(c.localOut, 4 * c.localOut[0], kept);
+    const int step = flow.addStep(LoopPart::None, {value}, {made});
+    times.push_back(0);
+    senders.push_back({step, c, Builder(&context).getF32Type()});
+    return made;
+  }
   /// A start-up of 100 and one per byte.
   MessageRule timed() const {
     MessageRule rule;
     rule.most = graph::kAnySize;
-    rule.cost = [](const dist::Collective &c, int64_t bytes) { return 100 + double(c.localIn[0] * bytes); };
+    rule.cost.collective = [](const dist::Collective &c, int64_t bytes) { return 100 + double(c.localIn[0] * bytes); };
     rule.times = times;
     return rule;
   }
@@ -197,4 +214,62 @@ TEST_CASE("where memory is short, messages are smaller") {
   CHECK(graph::peak(sent.flow, graph::executionOrder(sent.flow)).bytes <= rule.room);
   rule.room = 0;
   CHECK(chooseMessages(p.flow, p.senders, rule).empty());
+}
+
+TEST_CASE("gathers and scatters are lists, whatever lies where") {
+  using dist::CollectiveKind;
+  Program p;
+  const int given = p.flow.addValue({8}, 32, /*kept=*/true);
+  p.list(CollectiveKind::AllGather, given);                             // 0: of a parameter
+  p.list(CollectiveKind::AllGather, p.kernel({p.x}, 1), /*kept=*/true); // 2: the new value of one
+  const int both = p.kernel({p.x}, 1);                                  // 3
+  p.list(CollectiveKind::ReduceScatter, both);                          // 4
+  const int part = p.list(CollectiveKind::ReduceScatter, both);         // 5: of the same value
+  p.list(CollectiveKind::ReduceScatter, p.kernel({part}, 1, /*n=*/4));  // 7: waits for it
+  p.list(CollectiveKind::AllGather, p.list(CollectiveKind::ReduceScatter, p.kernel({p.x}, 1))); // 9, 10
+  p.allReduce(p.kernel({p.x}, 1));                                                              // 12
+  CHECK(p.filled(graph::kAnySize) == Messages{{0, 2, 10}, {4, 7, 9}});
+  // Of gathers the result counts, of scatters the operand.
+  CHECK(p.filled(64) == Messages{{4, 7}});
+  const graph::MessageFlow sent(p.flow, p.filled(graph::kAnySize));
+  CHECK(sent.flow.steps.size() == p.flow.steps.size() - 4);
+  CHECK(graph::largestMessage(p.flow, p.filled(graph::kAnySize)) == 64 + 64 + 32);
+}
+
+TEST_CASE("a list is joined where its start-ups are more than its packing") {
+  using dist::CollectiveKind;
+  Program p;
+  for (int i = 0; i < 4; ++i)
+    p.flow.results.push_back(p.list(CollectiveKind::ReduceScatter, p.kernel({p.x}, 1)));
+  MessageRule rule = p.timed();
+  rule.inLine = true;
+  // Three start-ups of 100 are saved, and 128 bytes are packed. Kernels of 1 before the last are waited for.
+  rule.cost.packing = 300.0 / 128 - 0.05;
+  CHECK(chooseMessages(p.flow, p.senders, rule) == Messages{{1, 3, 5, 7}});
+  std::vector<const Sender *> all;
+  for (const Sender &sender : p.senders)
+    all.push_back(&sender);
+  CHECK(graph::packedBytes(all) == 128);
+  CHECK(graph::messageCost(all, rule.cost) == Approx(100 + 128 + 128 * rule.cost.packing));
+  // One that is sent alone is not packed.
+  CHECK(graph::packedBytes(all.front()) == 0);
+  CHECK(graph::messageCost(all.front(), rule.cost) == 132);
+  rule.cost.packing = 100.0 / 32 + 0.01; // not even two of them pay
+  CHECK(chooseMessages(p.flow, p.senders, rule).empty());
+}
+
+TEST_CASE("gathers of what is there are sent before the kernels that come before them") {
+  using dist::CollectiveKind;
+  Program p;
+  int layer = p.x;
+  for (int i = 0; i < 4; ++i) {
+    const int weight = p.flow.addValue({8}, 32, /*kept=*/true);
+    layer = p.kernel({layer, p.list(CollectiveKind::AllGather, weight)}, 1000);
+  }
+  p.flow.results.push_back(layer);
+  MessageRule rule = p.timed(); // 132 each
+  // Nothing hides the first one. The others are one message of 196 under the first kernel.
+  CHECK(chooseMessages(p.flow, p.senders, rule) == Messages{{2, 4, 6}});
+  rule.inLine = true;
+  CHECK(chooseMessages(p.flow, p.senders, rule) == Messages{{2, 4, 6}});
 }
