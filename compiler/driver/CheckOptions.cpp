@@ -95,8 +95,6 @@ static llvm::Error checkChosenStages(const CompileOptions &options, const dist::
     return fail("--strategy is about one mesh; leave one of the two out");
   if (options.whatIf || chooses == "--what-if")
     return fail("--what-if does not know stages yet; leave one of the two out");
-  if (options.assign.overlap == "on")
-    return fail("--overlap on does not know stages yet, whose collectives run in line; leave one of the two out");
   return llvm::Error::success();
 }
 
@@ -127,8 +125,6 @@ static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef 
     return fail("mode hybrid has no stages, since the model file says what every rank does; leave 'stage' out");
   if (options.whatIf || chooses == "--what-if")
     return fail("--what-if does not know stages yet; leave 'stage' out");
-  if (options.assign.overlap == "on")
-    return fail("--overlap on does not know stages yet, whose collectives run in line; leave it out");
   return llvm::Error::success();
 }
 

@@ -88,9 +88,11 @@ llvm::Error Compilation::setMesh(dist::Mesh mesh, compiler::PipelineOptions pipe
   if (llvm::Error e = assign.topology.fits(mesh))
     return e;
   assign.memoryLimit = strategies::memoryOf(assign);
+  // Strategies are chosen for the whole network, as if it ran on one place of the axis. What is hidden is known only
+  // when it is cut.
   assign.join.overlap = strategies::Overlapping::Off;
   assign.mesh = dist::Mesh(mesh.axes().drop_front());
-  pipeline = Pipeline{std::move(mesh), std::move(pipelined)};
+  pipeline = Pipeline{std::move(mesh), std::move(pipelined), overlap_};
   return llvm::Error::success();
 }
 

@@ -39,6 +39,7 @@ public:
   struct Pipeline {
     dist::Mesh mesh; // of all stages
     compiler::PipelineOptions options;
+    strategies::Overlapping overlap = strategies::Overlapping::Off; // inside the stages; that of `assign` is off
   };
   std::optional<Pipeline> pipeline;
   /// The mesh was given as a number of ranks, and the search chooses its axes.

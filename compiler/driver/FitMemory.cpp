@@ -116,8 +116,10 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
   fitted.strategies = strategies::saveStrategies(*fitted.local);
-  strategies::JoinOptions join = strategies::joinOf(assign);
-  const strategies::JoinOptions asked = join;
+  const strategies::JoinOptions asked = strategies::joinOf(assign);
+  strategies::JoinOptions join = asked;
+  if (run.pipeline)
+    join.overlap = run.pipeline->overlap;
   OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
   if (!join.none())
     annotated = fitted.local->clone();
@@ -146,6 +148,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     fitted.local = annotated->clone();
   }
   run.finished("partition");
+  join.overlap = std::min(join.overlap, asked.overlap); // the report is of the whole network, and not of its stages
   if (join != asked)
     if (llvm::Error e = priceAgain(*annotated, model, join, fitted.report))
       return e;

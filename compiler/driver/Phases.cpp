@@ -208,8 +208,9 @@ static void addStart(const Compilation &run, PassManager &passes) {
 }
 
 /// What is sent as one message or beside kernels, and what operators take, by the costs with which the report is made.
-static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join) {
-  return [&](func::FuncOp func) { return strategies::sentCollectives(func, model, join); };
+static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join,
+                                            const strategies::CostModel *kernels = nullptr) {
+  return [&, kernels](func::FuncOp func) { return strategies::sentCollectives(func, model, join, kernels); };
 }
 
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,
@@ -229,7 +230,7 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
                            const strategies::JoinOptions &join, compiler::PipelineReport &report) {
   const strategies::CostModel all(run.pipeline->mesh, run.assign.topology, run.assign.profile);
   const strategies::StagePlaces places = run.pipeline->options.places(run.pipeline->mesh.axisSize(0));
-  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places};
+  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places, join};
   if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
         compiler::buildWholePipeline(passes, [&](const dist::Mesh &) { return model.collectiveCost(); });
       }))
@@ -247,7 +248,7 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
     return e;
   return run.passes("stages", module, [&](PassManager &passes) {
     OpPassManager &each = passes.nest<ModuleOp>();
-    compiler::buildOrderPipeline(each, run.options.fuse, joinedBy(model, join));
+    compiler::buildOrderPipeline(each, run.options.fuse, joinedBy(model, join, &all));
     if (run.options.broadcastParameters)
       each.addPass(compiler::createAddStartProgramPass());
   });

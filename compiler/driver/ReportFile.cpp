@@ -59,6 +59,7 @@ static Json toJson(const compiler::PipelineReport &pipeline, const compiler::Mem
                       {"input_ns", stage.input},
                       {"weight_ns", stage.weight},
                       {"once_ns", stage.once},
+                      {"num_beside", stage.beside},
                       {"bytes_sent", stage.bytesSent},
                       {"held_bytes", stage.held},
                       {"kept_bytes", stage.kept}});

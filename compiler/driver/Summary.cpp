@@ -28,6 +28,8 @@ static std::string pipelineText(const compiler::PipelineReport &pipeline, const 
       out += milliseconds(stage.once);
     if (s < devices)
       out += "; memory " + bytesText(double(memory.stageBytes[s]));
+    if (stage.beside > 0)
+      out += formatv("; {0} message{1} beside kernels", stage.beside, stage.beside == 1 ? "" : "s");
     out += "\n";
   }
   return out;

@@ -7,6 +7,7 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/Sections.h"
 #include "runtime/support/File.h"
+#include "strategies/cost/LocalCost.h"
 #include "strategies/pipeline/CheckOrder.h"
 #include "strategies/pipeline/FindOrder.h"
 #include "strategies/pipeline/NamedOrders.h"
@@ -136,6 +137,15 @@ struct StageTimes {
 struct DeviceTimes {
   Cost once = 0; // before and behind all micro-batches
   std::vector<StageTimes> chunks;
+  int64_t beside = 0; // messages of a step that run beside kernels
+
+  /// Where the time of a section is told.
+  Cost &of(Section section) {
+    if (!graph::inBody(section))
+      return once;
+    StageTimes &stage = chunks[size_t(graph::chunkOf(section))];
+    return graph::isForward(section) ? stage.forward : graph::isWeight(section) ? stage.weight : stage.input;
+  }
 };
 
 /// Adds what a step's results occupy from the forward pass to the backward pass.
@@ -154,6 +164,28 @@ void addHeld(const graph::DataFlow &flow, int s, llvm::ArrayRef<llvm::SmallVecto
   }
 }
 
+/// Where collectives run beside kernels, a section takes less time than all that it does.
+llvm::Error priceBeside(func::FuncOp func, const PipelineCosts &costs, DeviceTimes &device) {
+  if (costs.join.overlap == strategies::Overlapping::Off)
+    return llvm::Error::success();
+  llvm::Expected<strategies::LocalCost> cost = strategies::LocalCost::of(func, costs.stage, &costs.all);
+  if (!cost)
+    return cost.takeError();
+  const strategies::SentProgram sent = cost->sent(costs.stage, costs.join);
+  if (!sent.beside)
+    return llvm::Error::success();
+  device.once = 0;
+  for (StageTimes &stage : device.chunks)
+    stage.forward = stage.input = stage.weight = 0;
+  for (const strategies::SectionTime &time : sent.beside->sections)
+    device.of(time.section) += time.ns;
+  const graph::MessageFlow flow(cost->looped.flow, sent.messages);
+  for (auto [step, beside] : llvm::enumerate(sent.beside->beside))
+    if (beside)
+      device.beside += graph::inBody(flow.flow.steps[step].section) ? cost->program.parts : 1;
+  return llvm::Error::success();
+}
+
 llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &costs) {
   llvm::Expected<std::vector<Cost>> times = operatorTimes(func, costs);
   if (!times)
@@ -169,10 +201,7 @@ llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &
     const bool inBody = graph::inBody(section), counts = inBody || !staged;
     StageTimes &stage = device.chunks[inBody ? size_t(graph::chunkOf(section)) : 0];
     ++stage.operators;
-    (!inBody                     ? device.once
-     : graph::isForward(section) ? stage.forward
-     : graph::isWeight(section)  ? stage.weight
-                                 : stage.input) += (*times)[s];
+    device.of(section) += (*times)[s];
     if (counts && stage.first.empty() && (*times)[s] > 0 && !parts.free[s])
       stage.first = graph::nameOf(op);
     if (auto send = dyn_cast<dist::SendOp>(op); send && counts) {
@@ -183,6 +212,8 @@ llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &
     if (inBody && graph::isForward(section))
       addHeld(program.flow, int(s), readers, stage);
   }
+  if (llvm::Error e = priceBeside(func, costs, device))
+    return e;
   return device;
 }
 
@@ -258,6 +289,7 @@ std::vector<StageReport> reportOf(llvm::ArrayRef<DeviceTimes> devices, const str
     out.input = stage.input;
     out.weight = stage.weight;
     out.once = chunk == 0 ? device.once : 0;
+    out.beside = chunk == 0 ? device.beside : 0;
     out.bytesSent = stage.sent;
     out.held = stage.held + stage.kept;
     out.kept = stage.kept;

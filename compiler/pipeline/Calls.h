@@ -47,6 +47,7 @@ struct StageReport {
   int64_t operators = 0;                               // of the first function
   strategies::Cost forward = 0, input = 0, weight = 0; // for one micro-batch
   strategies::Cost once = 0;  // before and behind all micro-batches; of all that the rank has, in its first stage
+  int64_t beside = 0;         // messages of a step that run beside kernels; of the rank, in its first stage
   int64_t bytesSent = 0;      // by one rank to other stages, for one micro-batch
   int64_t held = 0, kept = 0; // bytes that it leaves for Input, and of them also for Weight
 };

@@ -20,6 +20,7 @@
 #define TESSERA_COMPILER_PIPELINE_PLACEOPERATORS_H
 
 #include "strategies/cost/CostModel.h"
+#include "strategies/cost/Joining.h"
 #include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -32,6 +33,7 @@ struct PipelineCosts {
   const strategies::CostModel &stage; // of a stage's mesh: collectives
   int64_t limit = 0;                  // bytes of memory per rank
   strategies::StagePlaces places = {int(all.mesh().axisSize(0))};
+  strategies::JoinOptions join = {}; // how a stage's collectives are sent
 
   int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.

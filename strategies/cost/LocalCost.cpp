@@ -11,7 +11,7 @@ namespace tessera::strategies {
 
 LocalCost::LocalCost(func::FuncOp func) : program(func), looped(program.flow, graph::formLoops(program.flow)) {}
 
-llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &model) {
+llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &model, const CostModel *kernelModel) {
   LocalCost cost(func);
   std::vector<Strategy> whole(cost.program.operators.size()); // nothing is cut
   std::vector<StepKernel> kernels;
@@ -24,7 +24,7 @@ llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &mode
     }
     kernels.push_back(cls ? StepKernel{cls.get(), &whole[i]} : StepKernel());
   }
-  cost.kernels = loopCosts(model, cost.program.flow, cost.looped, kernels);
+  cost.kernels = loopCosts(kernelModel ? *kernelModel : model, cost.program.flow, cost.looped, kernels);
   cost.senders = graph::sendersOf(cost.program, cost.looped.stepOf, model.mesh());
   for (BlockArgument argument : func.getArguments()) {
     llvm::StringRef role = graph::argRole(func, argument.getArgNumber());
@@ -68,8 +68,8 @@ static std::vector<std::pair<Operation *, int64_t>> timesOf(const LocalCost &cos
 }
 
 llvm::Expected<graph::SentCollectives> sentCollectives(func::FuncOp func, const CostModel &model,
-                                                       const JoinOptions &options) {
-  llvm::Expected<LocalCost> cost = LocalCost::of(func, model);
+                                                       const JoinOptions &options, const CostModel *kernels) {
+  llvm::Expected<LocalCost> cost = LocalCost::of(func, model, kernels);
   if (!cost)
     return cost.takeError();
   graph::SentCollectives how;

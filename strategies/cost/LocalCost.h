@@ -17,7 +17,9 @@ namespace tessera::strategies {
 
 class LocalCost {
 public:
-  static llvm::Expected<LocalCost> of(mlir::func::FuncOp func, const CostModel &model);
+  /// `kernels`: the model of kernels, where it is another one; null: `model`.
+  static llvm::Expected<LocalCost> of(mlir::func::FuncOp func, const CostModel &model,
+                                      const CostModel *kernels = nullptr);
 
   graph::FunctionFlow program;
   graph::LoopedFlow looped;
@@ -34,7 +36,7 @@ private:
 
 /// How the collectives of a local function are sent, and what its operators take.
 llvm::Expected<graph::SentCollectives> sentCollectives(mlir::func::FuncOp func, const CostModel &model,
-                                                       const JoinOptions &options);
+                                                       const JoinOptions &options, const CostModel *kernels = nullptr);
 
 } // namespace tessera::strategies
 

@@ -137,13 +137,13 @@ private:
   /// micro-batches from its start on.
   void addBuffers() {
     std::map<int, std::pair<int, std::set<int>>> lives; // by root: maker, users
-    const SectionMarks *body = nullptr;
+    std::optional<std::pair<int, int>> body;            // begin and end
     for (const SectionMarks &marks : sections_)
       if (graph::inBody(marks.section))
-        body = &marks;
+        body = {body ? body->first : marks.begin, marks.end};
     auto maker = [&](int root) {
       const DataFlow::Value &value = flow_.values[size_t(root)];
-      return value.maker < 0 ? start_ : value.sum && body ? body->begin : taskOf_[size_t(value.maker)];
+      return value.maker < 0 ? start_ : value.sum && body ? body->first : taskOf_[size_t(value.maker)];
     };
     auto use = [&](int value, int task) {
       const int root = flow_.root(value);
@@ -161,11 +161,11 @@ private:
       for (int value : flow_.steps[size_t(step)].makes) {
         use(value, int(t));
         if (body && flow_.values[size_t(value)].sum)
-          use(value, body->end);
+          use(value, body->second);
       }
       for (int value : flow_.steps[size_t(step)].reads)
         use(value,
-            graph::inBody(flow_.steps[size_t(step)].section) && !madeInBody(flow_.root(value)) ? body->end : int(t));
+            graph::inBody(flow_.steps[size_t(step)].section) && !madeInBody(flow_.root(value)) ? body->second : int(t));
     }
     for (int value : flow_.results)
       use(value, end_);
@@ -195,7 +195,7 @@ private:
     for (int t : tasks)
       found.order.push_back(steps_[size_t(t)]);
     int64_t kernels = 0;
-    double work = 0; // of what runs beside kernels
+    std::map<graph::Section, double> work; // of one run of what runs beside kernels
     found.beside.assign(flow_.steps.size(), false);
     for (auto [step, time] : llvm::enumerate(rule_.times)) {
       const int64_t all = time.ns * runsOf(flow_, rule_, int(step));
@@ -203,15 +203,23 @@ private:
       if (time.link < 0)
         kernels += all;
       else if (found.beside[step])
-        work += time.work * double(all);
+        work[flow_.steps[step].section] += time.work * double(time.ns);
     }
     for (const SectionMarks &marks : sections_)
-      found.predicted +=
-          (start[size_t(marks.end)] - start[size_t(marks.begin)]) * (graph::inBody(marks.section) ? rule_.runs : 1);
-    found.exposed = found.predicted - kernels;
-    if (const int64_t busy = line.busy[Lane]; busy > 0)
-      found.predicted +=
-          int64_t(work * double(busy - strategies::exposed(graph_, start, Lane, Processor)) / double(busy));
+      found.sections.push_back({marks.section, start[size_t(marks.end)] - start[size_t(marks.begin)]});
+    auto total = [&] {
+      int64_t sum = 0;
+      for (const SectionTime &time : found.sections)
+        sum += time.ns * (graph::inBody(time.section) ? rule_.runs : 1);
+      return sum;
+    };
+    found.exposed = total() - kernels;
+    if (const int64_t busy = line.busy[Lane]; busy > 0) {
+      const auto hidden = double(busy - strategies::exposed(graph_, start, Lane, Processor));
+      for (SectionTime &time : found.sections)
+        time.ns += int64_t(work[time.section] * hidden / double(busy));
+    }
+    found.predicted = total();
     return found;
   }
 

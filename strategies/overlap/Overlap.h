@@ -9,7 +9,8 @@
 //   if (std::optional<Overlap> found = overlap(flow, rule))
 //     found->order, found->predicted                         // the steps, and what they take
 //
-// Sections come one after the other, and a collective ends in the section in which it begins.
+// Sections come one after the other, and a collective ends in the section in which it begins. Sends and receives
+// between stages are steps that take no time.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_OVERLAP_OVERLAP_H
@@ -31,21 +32,29 @@ struct StepTime {
 
 struct OverlapRule {
   std::vector<StepTime> times; // by step
-  int64_t runs = 1;            // of the body
+  int64_t runs = 1;            // of each section of the body
   int64_t room = -1;           // bytes that may live at once, without values that are kept; negative: any number
 };
 
+/// A section of a program that runs beside its collectives.
+struct SectionTime {
+  graph::Section section;
+  int64_t ns = 0; // of one run
+};
+
 struct Overlap {
-  std::vector<int> order;   // of execution
-  std::vector<bool> beside; // by step: a collective that runs beside kernels
-  int64_t predicted = 0;    // ns of the whole program
-  int64_t exposed = 0;      // of it: what no kernel hides
-  int64_t peakBytes = 0;    // the most that lives at once, without values that are kept
+  std::vector<int> order;            // of execution
+  std::vector<bool> beside;          // by step: a collective that runs beside kernels
+  int64_t predicted = 0;             // ns of the whole program
+  int64_t exposed = 0;               // of it: what no kernel hides
+  int64_t peakBytes = 0;             // the most that lives at once, without values that are kept
+  std::vector<SectionTime> sections; // in order; all their runs take `predicted`, to the rounding
 };
 
 /// What takes the least time of a few schedules, with some collectives beside kernels: all of them, or all but those of
 /// some links where the program is faster so. Nothing if there are no collectives, or if no schedule fits `room`. The
-/// steps of the flow are in dependence order, and those of no pipeline.
+/// steps of the flow are in dependence order. A rank of a pipeline has several sections in its body, whose calls take
+/// turns; as in graph::lifetimes, what one leaves for another counts as if they ran one after the other.
 std::optional<Overlap> overlap(const graph::DataFlow &flow, const OverlapRule &rule);
 
 /// The time of the program if no collective runs beside kernels, in ns.

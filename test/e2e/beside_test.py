@@ -182,8 +182,37 @@ def beside_kernels_where_it_pays_is_the_default(c):
     for mode in ("data", "auto"):
         chosen, asked = (c.compiled(RESNET18, "data=4", overlap, "--topology", "8xh100", rows=64, mode=mode) for overlap in (None, "auto"))
         assert program_of(chosen) == program_of(asked) and "beside" in report_of(chosen)["functions"][0], mode
-    # Stages run their collectives in line, without a word.
-    c.compiled(LENET, "stage=2,data=2", None, "--topology", "8xh100", "--accumulate", "2")
+
+
+def same_in_stages(c, model, mesh, *options, run=(), prefix=(), **rest):
+    """A pipeline whose stages run collectives beside kernels trains to the bits of one in line."""
+    line, beside = (c.compiled(model, mesh, overlap, *options, **rest) for overlap in ("off", "on"))
+    what = f"{model} on {mesh} {options} {run}"
+    c.equal(c.train(line, *run, prefix=prefix), c.train(beside, *run, prefix=prefix), what)
+    reports = [report_of(plan)["pipeline"] for plan in (line, beside)]
+    stages = len(reports[0]["stages"])
+    assert [stage["num_beside"] for stage in reports[0]["stages"]] == [0] * stages, f"{what}: {reports[0]}"
+    assert any(stage["num_beside"] > 0 for stage in reports[1]["stages"]), f"{what}: {reports[1]}"
+    return reports
+
+
+@case
+def stages_run_collectives_beside_kernels(c):
+    for schedule in ("1f1b", "interleaved:2", "zb-v"):
+        same_in_stages(c, LENET, "stage=2,data=2", "--accumulate", "4", "--pipeline", f"schedule={schedule}", rows=32)
+    same_in_stages(c, LENET, "stage=2,data=2", "--accumulate", "4", "--clip-norm", "0.01", run=("--processes",), rows=32)
+    same_in_stages(c, MLP, "stage=2,data=2,model=2", "--accumulate", "2", mode="auto", rows=32)
+    if shutil.which("mpirun"):
+        same_in_stages(c, LENET, "stage=2,data=2", "--accumulate", "2", prefix=("mpirun", "--oversubscribe", "-n", "4"))
+
+
+@case
+def stages_hide_what_pays(c):
+    """Gradients are reduced beside updates, and what a stage then takes is in the step that is predicted."""
+    off, auto = (report_of(c.compiled(RESNET18, "stage=2,data=4", overlap, "--topology", "8xh100", "--accumulate", "4", rows=64))["pipeline"]
+                 for overlap in ("off", "auto"))
+    assert any(stage["num_beside"] > 0 for stage in auto["stages"]), auto
+    assert auto["predicted_ns"] < off["predicted_ns"], f"{auto['predicted_ns']} ns, in line {off['predicted_ns']} ns"
 
 
 @case

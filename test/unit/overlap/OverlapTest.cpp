@@ -2,7 +2,9 @@
 #include "strategies/overlap/Overlap.h"
 
 #include "dialects/graph/Order.h"
+#include "dialects/graph/Sections.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -177,4 +179,56 @@ TEST_CASE("schedules of random programs keep their order, and take no longer tha
     tight.rule.room = found->peakBytes;
     CHECK(overlap(tight.flow, tight.rule)->predicted == found->predicted);
   }
+}
+
+TEST_CASE("a rank of a pipeline has several sections in its body") {
+  Program p;
+  p.rule.runs = 4;
+  const Section forward = graph::forwardOf(0), input = graph::inputOf(0), weight = graph::weightOf(0);
+  const int a = p.kernel({p.x}, 100, 64, forward);
+  const int b = p.kernel({p.sum(a, 50, 0, forward)}, 10, 64, forward); // nothing else is there to do
+  const int c = p.kernel({b}, 100, 64, input);
+  p.kernel({p.sum(c, 60, 0, input)}, 10, 64, input); // its sum runs under the next gradient
+  p.kernel({c}, 100, 64, input);
+  const int w = p.kernel({a}, 100, 64, weight);
+  for (int i = 0; i < 3; ++i) { // at the end a gradient is summed beside the update before
+    const int gradient = p.kernel({w}, 0, 32, Section::End);
+    p.kernel({p.sum(gradient, 40, 0, Section::End)}, 40, 32, Section::End);
+  }
+  const Overlap found = p.found();
+  std::vector<int64_t> times;
+  std::vector<Section> sections;
+  for (const SectionTime &time : found.sections) {
+    sections.push_back(time.section);
+    times.push_back(time.ns);
+  }
+  CHECK(sections == std::vector<Section>{forward, input, weight, Section::End});
+  CHECK(times == std::vector<int64_t>{160, 210, 100, 160});
+  CHECK(found.predicted == 4 * (160 + 210 + 100) + 160);
+  CHECK(found.exposed == 4 * 50 + 40);
+  CHECK(inOrder(p.flow, found.order));
+  // What one section leaves for another lives in between.
+  CHECK(found.peakBytes >= 64 + 64);
+  std::vector<int> of(p.flow.steps.size());
+  for (size_t at = 0; at < found.order.size(); ++at)
+    of[at] = int(p.flow.steps[size_t(found.order[at])].section);
+  CHECK(std::is_sorted(of.begin(), of.end()));
+  p.rule.room = 64;
+  CHECK_FALSE(overlap(p.flow, p.rule));
+}
+
+TEST_CASE("slower kernels make the section longer in which they are") {
+  Program p;
+  p.rule.runs = 2;
+  const int a = p.kernel({p.x}, 100, 0, graph::forwardOf(0));
+  p.kernel({p.sum(a, 40, 0, graph::forwardOf(0))}, 10, 0, graph::forwardOf(0));
+  p.kernel({a}, 100, 0, graph::forwardOf(0));
+  p.kernel({a}, 100, 0, graph::weightOf(0));
+  for (StepTime &time : p.rule.times)
+    time.work = time.link >= 0 ? 0.5 : 0;
+  const Overlap found = p.found();
+  REQUIRE(found.sections.size() == 2);
+  CHECK(found.sections[0].ns == 210 + 20);
+  CHECK(found.sections[1].ns == 100);
+  CHECK(found.predicted == 2 * 330);
 }
