@@ -37,8 +37,60 @@ Cost toNanoseconds(double seconds) {
 
 CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
-      share_(topology_.share(mesh_.numRanks())),
+      share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
       planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost()) {}
+
+Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const {
+  if (!dist::communicates(c.kind))
+    return 0;
+  if (graph::membershipOf(c.kind) == graph::Membership::None)
+    return collective(c, elementBytes);
+  const double bytes = double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
+  if (auto perByte = profile_.leastPerByte(dist::stringify(c.kind), mesh_.size(c.axes)))
+    return Cost(*perByte * bytes * 1e9);
+  auto [it, fresh] = levelsWithoutStart_.try_emplace(c.axes);
+  if (fresh) {
+    it->second = levelsOf(c.axes);
+    for (Topology::Level &level : it->second)
+      level.link.latency = 0;
+  }
+  const std::vector<Topology::Level> &levels = it->second;
+  double time = seconds(c, levels, elementBytes);
+  if (levels.size() > 1)
+    time = std::min(time, seconds(c, {{mesh_.size(c.axes), levels.back().link}}, elementBytes));
+  return std::min(Cost(time * 1e9), collective(c, elementBytes));
+}
+
+Cost CostModel::leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                             const Sharding &to) const {
+  if (from == to)
+    return 0;
+  if (!leastPlanner_) {
+    const dist::CollectiveCost cost = [this](const Collective &c, int64_t elementBytes) {
+      return double(leastCollective(c, elementBytes));
+    };
+    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost);
+  }
+  const double ns = leastPlanner_->cost(shape, elementBytes, from, to);
+  return ns < double(kForbidden) ? Cost(ns) : kForbidden;
+}
+
+bool CostModel::hasOneLink() const {
+  std::optional<Link> first;
+  for (uint32_t axes = 1; axes < 1u << mesh_.numAxes(); ++axes) {
+    AxisList list;
+    for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+      if (axes >> axis & 1)
+        list.push_back(axis);
+    if (mesh_.size(list) == 1)
+      continue;
+    const Link link = topology_.link(mesh_, list);
+    if (first && (first->latency != link.latency || first->bandwidth != link.bandwidth))
+      return false;
+    first = link;
+  }
+  return true;
+}
 
 double CostModel::workBeside(double bytes, double ns) const {
   if (!topology_.shared)

@@ -69,6 +69,15 @@ public:
   /// The sum over the collectives that planReshard lists.
   Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
 
+  /// Of a collective's time what remains of it as a member of a message, however large that is: the time of its bytes
+  /// where the link is fastest. All of it if its kind is sent alone; nothing if it sends nothing.
+  Cost leastCollective(const dist::Collective &c, int64_t elementBytes) const;
+  /// The least that any list of collectives takes so.
+  Cost leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                    const Sharding &to) const;
+  /// Whether messages between all ranks of the mesh go over one kind of link.
+  bool hasOneLink() const;
+
   /// The part of its time, from 0 to 1, by which a collective delays kernels that run beside it. A rank sends `bytes` in
   /// `ns` by it.
   double workBeside(double bytes, double ns) const;
@@ -102,9 +111,11 @@ private:
   Topology topology_;
   ProfileTable profile_;
   double share_;
-  mutable std::map<AxisList, std::vector<Topology::Level>> levels_;
+  mutable std::map<AxisList, std::vector<Topology::Level>> levels_, levelsWithoutStart_;
   mutable std::vector<std::optional<Link>> across_; // by axes as bits
+  const bool inLeafOrder_;
   mutable dist::ReshardPlanner planner_;
+  mutable std::optional<dist::ReshardPlanner> leastPlanner_;
 };
 
 /// Whether the operator takes no time: its result is the operand's bytes under another shape, or is made before the

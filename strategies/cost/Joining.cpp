@@ -149,6 +149,22 @@ SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, co
   return Sending(model, program, options).run();
 }
 
+bool mayHide(const CostModel &model) {
+  constexpr int64_t kElements = int64_t(1) << 24;
+  const dist::Mesh &mesh = model.mesh();
+  for (int axis = 0; axis < mesh.numAxes(); ++axis) {
+    dist::Collective sum;
+    sum.kind = dist::CollectiveKind::AllReduce;
+    sum.axes = {axis};
+    sum.reduction = dist::Reduction::Sum;
+    sum.localIn = sum.localOut = {kElements};
+    if (mesh.axisSize(axis) > 1 &&
+        model.workBeside(dist::bytesSent(mesh, sum, 4), double(model.collective(sum, 4))) < 1)
+      return true;
+  }
+  return false;
+}
+
 BesideCost BesideCost::of(const Overlap &overlap) {
   return {overlap.predicted, overlap.exposed, llvm::count(overlap.beside, true)};
 }

@@ -57,6 +57,9 @@ struct SentProgram {
 };
 SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, const JoinOptions &options);
 
+/// Whether a large message may delay kernels beside it by less than its time, so that there is something to hide.
+bool mayHide(const CostModel &model);
+
 /// What a program takes whose collectives run beside kernels.
 struct BesideCost {
   Cost predicted = 0, exposed = 0; // the whole; of it what no kernel hides

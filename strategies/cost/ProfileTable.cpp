@@ -107,6 +107,17 @@ std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ran
   return below->second + part * (above->second - below->second);
 }
 
+std::optional<double> ProfileTable::leastPerByte(llvm::StringRef kind, int64_t ranks) const {
+  auto found = collectives_.find(collectiveKey(kind, ranks));
+  if (found == collectives_.end())
+    return std::nullopt;
+  // Between two sizes the time is a line, so the least is at one of its ends; beyond the last one it stays.
+  std::optional<double> least;
+  for (auto [bytes, seconds] : found->second)
+    least = std::min(least.value_or(seconds / bytes), seconds / bytes);
+  return least;
+}
+
 std::string ProfileTable::kernelKey(llvm::StringRef kernel, llvm::ArrayRef<dist::Shape> operands,
                                     llvm::ArrayRef<dist::Shape> results, int elementBits) {
   auto list = [](llvm::ArrayRef<dist::Shape> shapes) {

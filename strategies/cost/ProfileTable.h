@@ -44,6 +44,8 @@ public:
   size_t numKernels() const { return seconds_.size(); }
   std::optional<double> seconds(const std::string &key) const;
   std::optional<double> collective(llvm::StringRef kind, int64_t ranks, double bytes) const;
+  /// The least time per byte of all sizes.
+  std::optional<double> leastPerByte(llvm::StringRef kind, int64_t ranks) const;
   const std::optional<MeasuredBeside> &beside() const { return beside_; }
 
 private:

@@ -28,9 +28,9 @@ private:
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known)
+          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
-        shared_(shared), memoryLimit_(memoryLimit), known_(known),
+        shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts),
         hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
 
   BuiltGraph run() {
@@ -50,7 +50,7 @@ private:
 
   void addNodes() {
     shares_.emplace(program_, built_.groups);
-    OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_, known_);
+    OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_, known_, parts_);
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = group(int(c)).arg;
@@ -60,6 +60,7 @@ private:
       built_.options.push_back(builder.options(int(c), pinned));
     }
     std::map<const GroupOptions *, std::shared_ptr<const std::vector<Cost>>> costs;
+    std::map<const GroupOptions *, std::shared_ptr<const std::vector<CostParts>>> parts;
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const int arg = group(int(c)).arg;
       std::shared_ptr<const std::vector<Cost>> &known = costs[&options(int(c))];
@@ -71,6 +72,16 @@ private:
       }
       built_.wide.nodes.push_back(
           {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name, known});
+      if (!parts_)
+        continue;
+      std::shared_ptr<const std::vector<CostParts>> &split = parts[&options(int(c))];
+      if (!split) {
+        auto made = std::make_shared<std::vector<CostParts>>();
+        for (const GroupOption &option : options(int(c)))
+          made->push_back(option.parts());
+        split = std::move(made);
+      }
+      built_.wide.nodes.back().parts = split;
     }
   }
 
@@ -208,12 +219,15 @@ private:
     return it->second;
   }
 
-  Cost reshard(Value value, int shapeId, int from, int to) {
+  /// Of all reshards between numbered shardings, by shape, sharding and sharding wanted.
+  using Reshards = std::vector<std::vector<std::vector<Cost>>>;
+
+  template <typename Price> Cost known(Reshards &reshards, int shapeId, int from, int to, Price price) const {
     if (from == to)
       return 0;
-    if (size_t(shapeId) >= reshards_.size())
-      reshards_.resize(size_t(shapeId) + 1);
-    auto &rows = reshards_[size_t(shapeId)];
+    if (size_t(shapeId) >= reshards.size())
+      reshards.resize(size_t(shapeId) + 1);
+    auto &rows = reshards[size_t(shapeId)];
     if (size_t(from) >= rows.size())
       rows.resize(size_t(from) + 1);
     std::vector<Cost> &row = rows[size_t(from)];
@@ -221,9 +235,19 @@ private:
       row.resize(shardings_.size(), kUnknown);
     Cost &cost = row[size_t(to)];
     if (cost == kUnknown)
-      cost = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[size_t(from)],
-                            shardings_[size_t(to)]);
+      cost = price(shardings_[size_t(from)], shardings_[size_t(to)]);
     return cost;
+  }
+
+  Cost reshard(Value value, int shapeId, int from, int to) {
+    return known(reshards_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
+      return model_.reshard(shapeOf(value), elementBytes(value.getType()), a, b);
+    });
+  }
+  Cost leastReshard(Value value, int shapeId, int from, int to) {
+    return known(leasts_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
+      return model_.leastReshard(shapeOf(value), elementBytes(value.getType()), a, b);
+    });
   }
 
   int shapeId(Value value) {
@@ -236,6 +260,9 @@ private:
   /// What a copy of the value costs beside what its group has.
   Cost copyPrice(Value value, int shape, const std::pair<int, std::vector<int>> &handed, int wanted) {
     return llvm::is_contained(handed.second, wanted) ? 0 : reshard(value, shape, handed.first, wanted);
+  }
+  Cost leastPrice(Value value, int shape, const std::pair<int, std::vector<int>> &handed, int wanted) {
+    return llvm::is_contained(handed.second, wanted) ? 0 : leastReshard(value, shape, handed.first, wanted);
   }
 
   /// What fusion loses where the value is resharded, by state of group `c`: the time that its operators at `places`,
@@ -286,9 +313,13 @@ private:
         Cost sum = 0;
         for (int want : to.things[column])
           sum = std::min(kForbidden, sum + copyPrice(reads.value, shape, from.things[row], want));
-        if (sum > 0 && !made.empty())
-          sum = std::min(kForbidden, sum + made[row] + read[column]);
-        costs->costs.push_back(sum);
+        const Cost loss = sum > 0 && !made.empty() ? made[row] + read[column] : 0;
+        costs->costs.push_back(std::min(kForbidden, sum + loss));
+        if (!parts_)
+          continue;
+        CostParts &parts = costs->parts.emplace_back(CostParts{loss, 0});
+        for (int want : to.things[column])
+          parts.least = std::min(kForbidden, parts.least + leastPrice(reads.value, shape, from.things[row], want));
       }
     return table = std::move(costs);
   }
@@ -322,6 +353,8 @@ private:
       auto made = std::make_shared<StateTable>(*table);
       for (Cost &cost : made->costs)
         cost = repeated(cost, number);
+      for (CostParts &parts : made->parts)
+        parts = {repeated(parts.compute, number), repeated(parts.least, number)};
       costs = std::move(made);
     }
     return costs;
@@ -378,6 +411,8 @@ private:
     for (const auto &row : handed.things)
       for (size_t copy = 0; copy < copies.size(); ++copy) {
         made->prices.costs.push_back(repeated(copyPrice(value, shape, row, copies[copy]), number));
+        if (parts_)
+          made->prices.parts.push_back({0, repeated(leastPrice(value, shape, row, copies[copy]), number)});
         shared |= wanting[copy] > 1 && made->prices.costs.back() > 0 && made->prices.costs.back() < kForbidden;
       }
     if (shared)
@@ -538,6 +573,7 @@ private:
   const SharedShardings &shared_;
   int64_t memoryLimit_;
   KnownHeads *known_;
+  const bool parts_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
   const bool hasSingle_; // the mesh has axes of size 1
@@ -545,7 +581,7 @@ private:
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
   static constexpr Cost kUnknown = -1;
-  std::vector<std::vector<std::vector<Cost>>> reshards_; // by shape, sharding and sharding wanted
+  Reshards reshards_, leasts_;
   // Equal groups have one GroupOptions; maps keep the places of what they hold.
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
@@ -558,8 +594,8 @@ private:
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known) {
-  return Builder(function, model, fixed, shared, memoryLimit, known).run();
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts) {
+  return Builder(function, model, fixed, shared, memoryLimit, known, parts).run();
 }
 
 } // namespace tessera::strategies

@@ -30,9 +30,14 @@ struct BuiltGraph {
   std::vector<std::shared_ptr<const GroupOptions>> options;
 };
 
-/// `fixed` may be null, and so may `known`, which is of the same `model`. The wide graph has every option.
+/// `fixed` may be null, and so may `known`, which is of the same `model`. The wide graph has every option. `parts`: all
+/// its costs have their parts, for weighted().
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr);
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr,
+                      bool parts = false);
+
+/// A graph without costs and with the same options, which narrow and applyChoice take.
+BuiltGraph optionsOf(const BuiltGraph &built);
 
 /// Leaves out all options but those of `dense`, which is made of the wide graph.
 void narrow(BuiltGraph &built, DenseGraph dense);

@@ -14,9 +14,9 @@ namespace tessera::strategies {
 
 OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
                              const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed,
-                             KnownHeads *known)
+                             KnownHeads *known, bool least)
     : function_(function), program_(function.program), groups_(groups), shares_(shares), model_(model), batch_(batch),
-      fixed_(fixed), known_(known ? *known : own_) {}
+      fixed_(fixed), known_(known ? *known : own_), least_(least) {}
 
 std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   const OperatorClass &cls = *program_.operators[op].cls;
@@ -84,6 +84,7 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
     if (!cls.addsUp) // a sum is reduced later
       price.transient += bufferBytes(own);
     price.cost += cost;
+    price.least += repeated(model_.leastCollective(own.collective, own.elementBytes), timesOf(op, own));
     if (grows[size_t(own.result) + 1])
       price.growing += cost;
   };
@@ -127,6 +128,7 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
           if (own.result >= 0)
             add(it->second, own);
       head.cost += it->second.cost;
+      head.least += it->second.least;
       head.growing += it->second.growing;
       head.transient += it->second.transient;
     }
@@ -240,6 +242,8 @@ private:
       return want.needed;
     pay(repeated(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v)),
         batch_.values.contains(v));
+    if (builder_.least_)
+      tail_.least += repeated(model_.leastReshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v));
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
     const int producer = program_.producer(v);
     if (producer < 0)
@@ -268,6 +272,7 @@ private:
       tail_.growing += repeated(std::max<Cost>(0, compute - model_.launch()), info.times);
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
       copies_ += bufferBytes(own);
+      tail_.least += repeated(model_.leastCollective(own.collective, own.elementBytes), builder_.timesOf(op, own));
       pay(repeated(model_.collective(own.collective, own.elementBytes), builder_.timesOf(op, own)),
           own.result < 0 ? batch_.operators[op] : batch_.values.contains(info.op->getResult(unsigned(own.result))));
     }

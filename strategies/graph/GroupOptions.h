@@ -22,6 +22,7 @@
 #include "strategies/cost/CostModel.h"
 #include "strategies/graph/KnownHeads.h"
 #include "strategies/graph/LoopShares.h"
+#include "strategies/space/WideGraph.h"
 #include "strategies/user/UserMapping.h"
 
 #include <map>
@@ -34,6 +35,7 @@ struct MemberCosts {
   Cost cost = 0;    // of everything inside the group
   Cost compute = 0; // the kernels' part of it
   Cost growing = 0; // the part of it that grows with the batch
+  Cost least = 0;   // of what is no compute: what remains where messages are joined; 0 unless it is asked for
 };
 
 /// An operator at the head of a group under one strategy.
@@ -65,6 +67,7 @@ struct GroupOption {
   Cost cost() const { return (head ? head->cost : 0) + tail->cost; }
   Cost compute() const { return (head ? head->compute : 0) + tail->compute; }
   Cost growing() const { return (head ? head->growing : 0) + tail->growing; }
+  CostParts parts() const { return {compute(), (head ? head->least : 0) + tail->least}; }
   /// Of an argument group.
   const Sharding &arg() const { return tail->handed.front(); }
   /// Of an operator, by its position in the group.
@@ -85,9 +88,10 @@ struct GroupOptions : std::vector<GroupOption> {
 
 class OptionBuilder {
 public:
-  /// `fixed` and `known` may be null.
+  /// `fixed` and `known` may be null. `least`: reshards have their least costs, too; heads have them in any case.
   OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
-                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownHeads *known);
+                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownHeads *known,
+                bool least = false);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
@@ -114,6 +118,7 @@ private:
   const FixedStrategies *fixed_;
   KnownHeads own_;
   KnownHeads &known_;
+  const bool least_;
   // By class, what of it grows with the batch and how often it and its values are made; of fixed operators by operator.
   std::map<std::pair<int, std::vector<int64_t>>, GroupHeads> byClass_;
   std::map<int, GroupHeads> byOp_;

@@ -5,6 +5,13 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
+BuiltGraph optionsOf(const BuiltGraph &built) {
+  BuiltGraph options;
+  options.groups = built.groups;
+  options.options = built.options;
+  return options;
+}
+
 void narrow(BuiltGraph &built, DenseGraph dense) {
   for (size_t c = 0; c < built.options.size(); ++c) {
     const std::vector<int32_t> &own = dense.option[c];

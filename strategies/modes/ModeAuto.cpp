@@ -1,4 +1,5 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
+#include "strategies/modes/BesideSearch.h"
 #include "strategies/modes/Modes.h"
 
 #include "dialects/graph/MemoryLoad.h"
@@ -79,7 +80,9 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   int64_t limit = options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto start = now();
-  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads);
+  // A searcher that was asked for has the last word.
+  const bool hides = options.join.overlap != Overlapping::Off && options.searcher.empty() && mayHide(model);
+  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads, hides);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
   FunctionAssignment data(function.program);
   if (llvm::Error e = assignData(data, options, shared))
@@ -112,6 +115,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.work = found.solution.work;
   report.stopped = !stoppedBefore && options.stop && *options.stop && !found.solution.optimal;
   const Solution &solution = found.solution;
+  BuiltGraph all = optionsOf(built);
   narrow(built, std::move(found.dense));
   std::string dumpError;
   if (!options.dumpGraph.empty() && !writeStrategyGraph(built.dense.graph, options.dumpGraph, dumpError))
@@ -140,6 +144,17 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     report.alternatives = explainChoice(function, model, built, solution.choice);
   if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(planned))
     return e;
+  if (hides) {
+    std::vector<int32_t> choice;
+    for (size_t n = 0; n < built.wide.nodes.size(); ++n)
+      choice.push_back(built.dense.option[n][size_t(solution.choice[n])]);
+    all.wide = std::move(built.wide);
+    start = now();
+    if (llvm::Error e = searchBeside(function, all, std::move(choice), {limit, joinOf(options), searchOptions}, model,
+                                     report, planned))
+      return e;
+    report.solveSeconds += std::chrono::duration<double>(now() - start).count();
+  }
   // What a user fixed stays, and a searcher that was asked for has the last word.
   if (options.user.empty() && options.searcher.empty())
     return takeDataIfCheaper(function, data, model, joinOf(options), limit, report, planned);

@@ -14,6 +14,10 @@ namespace tessera::strategies {
 
 using Json = nlohmann::ordered_json;
 
+double FunctionReport::besideGap() const {
+  return predicted() > search.besideBound ? double(predicted() - search.besideBound) / double(predicted()) : 0.0;
+}
+
 double SearchReport::gap() const { return cost > 0 ? double(cost - lowerBound) / double(cost) : 0.0; }
 
 Cost OperatorReport::communication() const {
@@ -286,6 +290,8 @@ Json toJson(const AssignReport &report) {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},
           {"gap", f.search.gap()},         {"optimal", f.search.optimal}, {"nodes", f.search.nodes},
           {"edges", f.search.edges},       {"options", f.search.options}};
+    if (f.search.besideBound > 0)
+      function["search"]["beside"] = {{"lower_bound_ns", f.search.besideBound}, {"gap", f.besideGap()}};
     if (f.search.stopped)
       function["search"]["stopped"] = true;
     function["operators"] = std::move(operators);

@@ -25,6 +25,8 @@ struct SearchReport {
   std::string searcher; // empty: nothing was searched
   Cost cost = 0, lowerBound = 0;
   bool optimal = false;
+  /// Where collectives may run beside kernels: a step takes at least as long, in ns, whatever is hidden; else 0.
+  Cost besideBound = 0;
   double buildSeconds = 0, solveSeconds = 0; // to state the problem, to solve it
   int64_t nodes = 0, edges = 0, options = 0;
   double work = 0;         // that the search did, in 1e9 steps
@@ -97,6 +99,8 @@ struct FunctionReport {
   Cost predicted() const { return pipelined ? *pipelined : beside ? beside->predicted : total(); }
   /// What communication takes of it that no kernel hides; of a pipeline the communication of all stages.
   Cost exposed() const { return beside ? beside->exposed : communication; }
+  /// How far the step is from search.besideBound, in parts of it.
+  double besideGap() const;
 };
 
 struct AssignReport {

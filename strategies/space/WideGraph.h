@@ -32,10 +32,17 @@
 
 namespace tessera::strategies {
 
+/// Of a cost: what kernels take, and of the rest what remains where messages are joined and start up in no time. The
+/// searchers do not look at it (Weighted.h).
+struct CostParts {
+  Cost compute = 0, least = 0;
+};
+
 /// The costs of an edge: a row for each state of `from`, a column for each state of `to`.
 struct StateTable {
   size_t rows = 0, columns = 0;
-  std::vector<Cost> costs; // row-major
+  std::vector<Cost> costs;           // row-major
+  std::vector<CostParts> parts = {}; // of the costs; empty: not known
 };
 
 /// Bytes that a node takes for a while, by option. Nodes share lists that are equal, and what depends on a list is
@@ -49,6 +56,7 @@ struct WideNode {
   std::string name;
   std::shared_ptr<const std::vector<Cost>> costs; // by option; not empty
   std::vector<WideUse> uses = {};
+  std::shared_ptr<const std::vector<CostParts>> parts = {}; // of the costs; null: not known
 };
 
 struct WideEdge {

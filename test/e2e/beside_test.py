@@ -225,6 +225,22 @@ def auto_is_never_worse_than_data_by_what_is_predicted(c):
 
 
 @case
+def strategies_are_chosen_by_what_is_hidden(c):
+    """On four hosts with Ethernet between them, weights find strategies that the sum does not, and the bound holds for all."""
+    def function(mode, overlap):
+        plan = c.compiled(RESNET18, "data=4,model=2", overlap, "--topology", "4xcpu", rows=32, mode=mode, optimizer="sgd:lr=0.01")
+        return next(f for f in report_of(plan)["functions"] if f["name"] == "train")
+
+    auto, data, line = function("auto", "auto"), function("data", "on"), function("auto", "off")
+    bound = auto["search"]["beside"]["lower_bound_ns"]
+    assert "weights" in auto["search"]["searcher"], auto["search"]
+    assert 0 < bound <= auto["predicted_ns"] <= data["predicted_ns"], (bound, auto["predicted_ns"], data["predicted_ns"])
+    assert auto["predicted_ns"] < line["predicted_ns"] and "beside" not in line["search"], line["search"]
+    gap = auto["search"]["beside"]["gap"]
+    assert abs(gap - (1 - bound / auto["predicted_ns"])) < 1e-9, gap
+
+
+@case
 def what_collectives_cost_kernels_is_the_machines(c):
     """Where a collective delays kernels by as long as it takes, nothing is gained: by the topology, and by a profile."""
     topology = {

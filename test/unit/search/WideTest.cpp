@@ -4,9 +4,11 @@
 #include "strategies/search/wide/SearchWide.h"
 #include "strategies/search/wide/Undominated.h"
 #include "strategies/search/wide/WideDual.h"
+#include "strategies/space/Weighted.h"
 
 #include <catch2/catch.hpp>
 
+#include <map>
 #include <utility>
 
 using namespace tessera::strategies;
@@ -416,4 +418,86 @@ TEST_CASE("an answer that is too dear is not looked for") {
   }
   CHECK(found > 100);
   CHECK(ended > found / 2);
+}
+
+namespace {
+
+/// Splits all costs in two. Copies are sent, so they are no compute, and edges pay for them.
+void addParts(Draw &draw, WideGraph &wide) {
+  std::map<const void *, std::shared_ptr<const std::vector<CostParts>>> nodes;
+  auto split = [&](Cost cost, Cost least) {
+    const Cost compute = cost >= kForbidden ? 0 : Cost(draw(int(cost - least) + 1));
+    return CostParts{compute, cost >= kForbidden ? 0 : cost - compute};
+  };
+  for (WideNode &node : wide.nodes) {
+    auto &parts = nodes[node.costs.get()];
+    if (!parts) {
+      auto made = std::make_shared<std::vector<CostParts>>();
+      for (Cost cost : *node.costs)
+        made->push_back(split(cost, 0));
+      parts = made;
+    }
+    node.parts = parts;
+  }
+  std::vector<char> shared(wide.edges.size(), 0);
+  for (WideShare &share : wide.shares) {
+    auto copies = std::make_shared<SharedCopies>(*share.copies);
+    for (Cost cost : copies->prices.costs)
+      copies->prices.parts.push_back({0, cost >= kForbidden ? 0 : cost});
+    share.copies = copies;
+    for (int32_t edge : share.edges)
+      shared[size_t(edge)] = 1;
+  }
+  std::map<const void *, std::shared_ptr<const StateTable>> tables;
+  for (size_t e = 0; e < wide.edges.size(); ++e) {
+    auto &table = tables[wide.edges[e].table.get()];
+    if (!table) {
+      auto made = std::make_shared<StateTable>(*wide.edges[e].table);
+      for (Cost cost : made->costs)
+        made->parts.push_back(split(cost, shared[e] ? cost : 0));
+      table = made;
+    }
+    wide.edges[e].table = table;
+  }
+}
+
+} // namespace
+
+TEST_CASE("weighted costs are sums by weights, and none of their bounds is above the larger part") {
+  Draw draw{std::mt19937_64(31)};
+  int64_t tried = 0;
+  for (int i = 0; i < 150; ++i) {
+    WideGraph wide = randomWide(draw, i % 3 ? 0.1 : 0, i % 2 ? 0.7 : 0);
+    if (i % 4 > 1)
+      addShares(draw, wide);
+    addParts(draw, wide);
+    const WideGraph compute = weighted(wide, {1, 0}), sent = weighted(wide, {0, 1}), both = weighted(wide, {1, 1});
+    const Weights weights{1 + draw(4), 1 + draw(4)};
+    const WideGraph mixed = weighted(wide, weights);
+    SearchOptions options;
+    options.seconds = 1;
+    const Solution found = searchWide(mixed, options).solution;
+    const Kept all = everyOption(wide);
+    std::vector<size_t> at(all.size(), 0);
+    std::vector<int32_t> choice(all.size());
+    for (bool more = true; more;) {
+      for (size_t n = 0; n < all.size(); ++n)
+        choice[n] = all[n][at[n]];
+      const Cost cost = costOf(wide, choice);
+      const Cost c = costOf(compute, choice), m = costOf(sent, choice), w = costOf(mixed, choice);
+      if (cost >= kForbidden) {
+        CHECK(w >= kForbidden);
+      } else {
+        CHECK(costOf(both, choice) == cost);
+        CHECK(w == weights.compute * c + weights.communication * m);
+        CHECK(weights.bound(found.lowerBound) <= std::max(c, m));
+        ++tried;
+      }
+      size_t n = 0;
+      while (n < all.size() && ++at[n] == all[n].size())
+        at[n++] = 0;
+      more = n < all.size();
+    }
+  }
+  CHECK(tried > 1000);
 }

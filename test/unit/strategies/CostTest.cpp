@@ -5,6 +5,7 @@
 
 using namespace tessera::strategies;
 namespace dist = tessera::dist;
+namespace graph = tessera::graph;
 
 static Topology simple() {
   return llvm::cantFail(Topology::parse(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
@@ -239,4 +240,51 @@ TEST_CASE("a measured collective replaces the formula and never costs less for m
   partial.partial = {0};
   partial.reduction = dist::Reduction::Sum;
   CHECK(model.reshard({500}, 4, partial, whole) == 3000);
+}
+
+TEST_CASE("no message takes less than what remains of its members") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("data=4,model=4"));
+  ProfileTable measured;
+  for (auto [bytes, seconds] : {std::pair(4096.0, 20e-6), {65536.0, 50e-6}, {1048576.0, 600e-6}})
+    measured.addCollective("all-reduce", 4, bytes, seconds);
+  mlir::MLIRContext context;
+  const mlir::Type f32 = mlir::Builder(&context).getF32Type();
+  for (const char *name : {"8xh100", "2x8xv100", "cpu", "4xcpu"})
+    for (const ProfileTable &profile : {ProfileTable(), measured}) {
+      const CostModel model(mesh, llvm::cantFail(Topology::load(name)), profile);
+      for (dist::CollectiveKind kind :
+           {dist::CollectiveKind::AllReduce, dist::CollectiveKind::AllGather, dist::CollectiveKind::ReduceScatter})
+        for (int64_t first : {8, 1024, 1 << 20})
+          for (int64_t number : {1, 3, 40}) {
+            std::vector<graph::Sender> senders;
+            Cost least = 0;
+            for (int64_t i = 0; i < number; ++i) {
+              graph::Sender sender{int(i), {}, f32};
+              sender.collective.kind = kind;
+              sender.collective.axes = {0};
+              const int64_t whole = first * (1 + i % 5) * 4, part = whole / 4;
+              sender.collective.localIn = {kind == dist::CollectiveKind::AllGather ? part : whole};
+              sender.collective.localOut = {kind == dist::CollectiveKind::ReduceScatter ? part : whole};
+              const Cost own = model.leastCollective(sender.collective, 4);
+              CHECK(own <= model.collective(sender.collective, 4));
+              least += own;
+              senders.push_back(sender);
+            }
+            std::vector<const graph::Sender *> members;
+            for (const graph::Sender &sender : senders)
+              members.push_back(&sender);
+            INFO(name << ", " << number << " " << dist::stringify(kind).str() << " of " << first);
+            CHECK(double(least) <= graph::messageCost(members, model.messageCost()) + 1);
+          }
+      // What is sent alone costs all that it costs, and what sends nothing takes no link.
+      dist::Collective other;
+      other.kind = dist::CollectiveKind::AllToAll;
+      other.axes = {0};
+      other.localIn = other.localOut = {4096};
+      CHECK(model.leastCollective(other, 4) == model.collective(other, 4));
+      other.kind = dist::CollectiveKind::Slice;
+      CHECK(model.leastCollective(other, 4) == 0);
+    }
+  CHECK(CostModel(llvm::cantFail(Mesh::parse("a=4,b=2")), llvm::cantFail(Topology::load("8xh100"))).hasOneLink());
+  CHECK_FALSE(CostModel(mesh, llvm::cantFail(Topology::load("2x8xh100"))).hasOneLink());
 }

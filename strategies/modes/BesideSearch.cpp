@@ -1,0 +1,68 @@
+#include "strategies/modes/BesideSearch.h"
+
+#include "strategies/search/wide/SearchWide.h"
+#include "strategies/space/Weighted.h"
+
+namespace tessera::strategies {
+
+/// How often the problem is solved again: once where the first search did more than so much work, since the least that
+/// a search does is then a good part of a compilation. Set by hand.
+static constexpr int kSearches = 2;
+static constexpr double kLargeWork = 0.5;
+/// Weights are parts of so many: half of them at first, and then nearer to where both take equally long.
+static constexpr int64_t kParts = 8;
+/// The effort of each further search, as a part of the first one's budget and of what that has done. Set by hand, so
+/// that a compilation takes little longer.
+static constexpr double kWorkOfBudget = 0.1, kWorkOfFirst = 0.08, kLeastWork = 0.01;
+
+llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,
+                         const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned) {
+  SearchOptions options = rules.first;
+  options.work = std::max(kLeastWork, std::min(kWorkOfBudget * rules.first.work, kWorkOfFirst * report.work));
+  options.tooDear = std::numeric_limits<Cost>::max();
+  options.watch = nullptr; // which shows the sum
+  const std::string searcher = report.searcher;
+  int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
+  Cost compute = planned.compute, communication = planned.communication;
+  const int searches = report.work > kLargeWork ? 1 : kSearches;
+  for (int search = 0; search < searches; ++search) {
+    (compute >= communication ? none : whole) = part;
+    part = (none + whole) / 2;
+    const Weights weights{part, kParts - part};
+    WideGraph problem = weighted(all.wide, weights);
+    problem.dataParallel = choice; // so that the answer so far is among those of the first stage
+    WideSolution found = searchWide(problem, options);
+    report.work += found.solution.work;
+    // Where several kinds of links are busy at once, a step may take less time than all its messages, but not less than
+    // half of what both take.
+    if (part >= kParts / 2 || model.hasOneLink())
+      report.besideBound = std::max(report.besideBound, weights.bound(found.solution.lowerBound));
+    if (found.solution.choice.empty() || found.solution.cost >= kForbidden)
+      break;
+    BuiltGraph narrowed = optionsOf(all);
+    narrow(narrowed, std::move(found.dense));
+    FunctionAssignment trial = function;
+    applyChoice(trial, model.mesh(), narrowed, found.solution.choice);
+    trial.finishResults();
+    llvm::Expected<ProgramCost> priced = priceProgram(chosenIn(trial), model, rules.join);
+    if (!priced)
+      return priced.takeError();
+    compute = priced->compute;
+    communication = priced->communication;
+    if (priced->predicted() >= planned.predicted() || priced->peakBytes > rules.limit)
+      continue;
+    for (size_t n = 0; n < choice.size(); ++n)
+      choice[n] = narrowed.dense.option[n][size_t(found.solution.choice[n])];
+    function.assignment = std::move(trial.assignment);
+    function.args = std::move(trial.args);
+    function.results = std::move(trial.results);
+    planned = std::move(*priced);
+    report.alternatives.clear(); // to the first answer
+    report.searcher = searcher + ", weights " + std::to_string(part) + ":" + std::to_string(kParts - part);
+    report.cost = std::max(planned.compute + planned.communication, report.lowerBound);
+    report.optimal = false;
+  }
+  return llvm::Error::success();
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,38 @@
+//===- Weighted.h - a search problem in which kernels and links count by weights -----------------===//
+//
+// Where collectives run beside kernels, a step takes at least as long as its kernels, and at least as long as its
+// messages: max(C, M), and no mean of C and M with weights is more. So the least weighted sum of all choices, which a
+// search finds as it finds the least sum, is a lower bound of the step, whatever is hidden. And the choice that has it
+// is worth a try: with other weights less is computed, or less is sent.
+//
+//   WideGraph problem = weighted(built.wide, {.compute = 3, .communication = 1});
+//   Solution found = searchWide(problem, options).solution;
+//   weights.bound(found.lowerBound)            // ns: no step takes less
+//
+// M is what messages take at least, however they are joined (CostParts).
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SPACE_WEIGHTED_H
+#define TESSERA_STRATEGIES_SPACE_WEIGHTED_H
+
+#include "strategies/space/WideGraph.h"
+
+namespace tessera::strategies {
+
+/// Whole numbers, so that weighted costs are.
+struct Weights {
+  int64_t compute = 1, communication = 1;
+
+  int64_t sum() const { return compute + communication; }
+  Cost of(CostParts parts) const { return compute * parts.compute + communication * parts.least; }
+  /// What max(C, M) is at least if no choice has a weighted cost below `cost`.
+  Cost bound(Cost cost) const { return (cost + sum() - 1) / sum(); }
+};
+
+/// The problem with other costs: options, states and memory are the same. What is forbidden stays so. Requires parts of
+/// all costs.
+WideGraph weighted(const WideGraph &wide, Weights weights);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,55 @@
+// Mode auto where collectives may run beside kernels: what it proves, and what it takes.
+#include "Programs.h"
+#include "strategies/cost/ProgramCost.h"
+
+using namespace tessera::strategies;
+
+namespace {
+
+/// A machine with links so slow that what is sent takes as long as what is computed, and kernels that do not mind.
+Topology slowLinks(double bandwidth, double latency) {
+  return llvm::cantFail(Topology::parse(R"({"devices": 8, "flops": {"f32": 1e9}, "memory_bandwidth": 1e10,
+      "memory": 1000000, "beside": {"slowdown": 0.0},
+      "links": [{"devices": 8, "latency": )" +
+                                            std::to_string(latency) + R"(, "bandwidth": )" + std::to_string(bandwidth) +
+                                            "}]}",
+                                        "slow"));
+}
+
+FunctionReport trained(const char *mesh, const char *mode, const Topology &topology, Overlapping overlap,
+                       int64_t most) {
+  Module m(kMlp);
+  AssignOptions options = optionsFor(mesh, mode);
+  options.topology = topology;
+  options.join.overlap = overlap;
+  options.join.most = most;
+  options.firstOnly = true;
+  AssignReport report;
+  REQUIRE(assign(m, options, &report) == "");
+  return report.functions.front();
+}
+
+} // namespace
+
+TEST_CASE("no step with collectives beside kernels takes less than is proven") {
+  for (double bandwidth : {1e7, 1e8, 1e9})
+    for (double latency : {0.0, 1e-6})
+      for (int64_t most : {int64_t(0), tessera::graph::kAnySize})
+        for (const char *mesh : {"a=2", "a=4", "a=2,b=2", "a=2,b=2,c=2"}) {
+          INFO(mesh << ", " << bandwidth << " B/s, " << latency << " s, messages up to " << most);
+          const Topology topology = slowLinks(bandwidth, latency);
+          const FunctionReport found = trained(mesh, "auto", topology, Overlapping::Auto, most);
+          const SearchReport &search = found.search;
+          CHECK(search.besideBound > 0);
+          CHECK(search.besideBound <= found.predicted());
+          CHECK(found.besideGap() >= 0);
+          // The bound is of all strategies: of those that were chosen without knowing what is hidden, too.
+          const FunctionReport data = trained(mesh, "data", topology, Overlapping::On, most);
+          CHECK(search.besideBound <= data.predicted());
+          CHECK(found.predicted() <= data.predicted());
+          const FunctionReport sum = trained(mesh, "auto", topology, Overlapping::Off, most);
+          CHECK(sum.search.besideBound == 0);
+          CHECK(found.predicted() <= sum.predicted());
+          CHECK(search.lowerBound <= sum.search.cost);
+        }
+}
