@@ -409,6 +409,21 @@ TEST_CASE("the loss over a large vocabulary and its gradient are one kernel, and
     CHECK(found[unused] == Values(found[unused].size(), 0));
 }
 
+TEST_CASE("rows that take the memory of others are written where nothing is read, and copied") {
+  for (const Shape &full : {Shape{6, 40}, Shape{140, 16500}}) { // in registers, and computed again
+    for (const bool free : {true, false}) {
+      Rows c;
+      c.tolerance = 0.01;
+      const uint32_t x = c.input(full), y = free ? c.p.buffer(plan::F32, full) : c.output(full),
+                     half = c.output(full, plan::BF16);
+      c.p.kernel("log_softmax", {x}, {y}, {{"dim", int64_t(1)}});
+      Loop(c.p, full).in(y).out(half, 0);
+      c.move(half, x); // of twice the size: its first rows would overwrite others of x
+      CHECK(c.places() == (free ? Places{1, 1} : Places{0, 1}));
+    }
+  }
+}
+
 TEST_CASE("what reads the results of rows, and stands between them, runs behind them") {
   Centred c({3}, 40);
   const Shape one = {1, 1};

@@ -68,7 +68,8 @@ bool overlap(const void *a, size_t aBytes, const void *b, size_t bBytes) {
 
 class Merger {
 public:
-  Merger(const std::vector<RowMember> &members, const Rows &size) : members_(members), accesses_(size) {
+  Merger(const std::vector<RowMember> &members, const Rows &size, const std::vector<FreeMemory> &free)
+      : members_(members), accesses_(size), free_(free) {
     chain_.size = size;
   }
 
@@ -264,17 +265,51 @@ private:
           continue;
         if (!store.wide) {
           pointers[store.pointer].aside = true;
+          pointers[store.pointer].bytes = uint64_t(chain_.size.rows) * bytesPerElement(store.type);
           continue;
         }
+        if (pointers[store.pointer].aside)
+          continue;
         if (!same(v.access, accesses_.full) || pointers[v.pointer].data != pointers[store.pointer].data ||
-            bytes_[v.pointer] != bytes_[store.pointer])
-          return false;
+            bytes_[v.pointer] != bytes_[store.pointer]) {
+          if (!putAside(store.pointer))
+            return false;
+          continue;
+        }
         store.phase = std::max(store.phase, v.phase);
         values[store.value].lastPhase = std::max(values[store.value].lastPhase, store.phase);
         pointers[v.pointer].apart = pointers[store.pointer].apart = false;
       }
     }
     return true;
+  }
+
+  /// Finds free memory for the rows that are written through a pointer, if that is worth a copy: what is not stored is at
+  /// least half as much again. Otherwise steps apart are as good.
+  bool putAside(size_t p) {
+    RowPointer &pointer = chain_.pointers[p];
+    uint64_t saved = 0, copied = bytes_[p];
+    for (const FreeMemory &place : free_)
+      saved += place.bytes;
+    for (const RowPointer &other : chain_.pointers)
+      copied += other.elsewhere ? other.bytes : 0;
+    if (2 * saved < 3 * copied)
+      return false;
+    for (const FreeMemory &place : free_) {
+      bool good = place.bytes >= bytes_[p];
+      for (size_t other = 0; good && other < chain_.pointers.size(); ++other)
+        good = !overlap(place.data, bytes_[p], chain_.pointers[other].data, bytes_[other]) &&
+               !overlap(place.data, bytes_[p], chain_.pointers[other].elsewhere, chain_.pointers[other].bytes);
+      for (size_t c = 0; good && c < chain_.sums.size(); ++c)
+        good = !overlap(place.data, bytes_[p], chain_.sums[c].to.data, chain_.sums[c].to.bytes());
+      if (!good)
+        continue;
+      pointer.aside = true;
+      pointer.elsewhere = place.data;
+      pointer.bytes = bytes_[p];
+      return true;
+    }
+    return false;
   }
 
   /// Computes a value of a whole row as late as possible, so that it need not be held.
@@ -307,19 +342,20 @@ private:
   }
 
   /// Whether the values of a row can be computed anew wherever they are needed: there are rows for all multiprocessors,
-  /// no sum over the rows needs a register for each column, and what is read again is still there.
+  /// and no sum over the rows needs a register for each column.
   bool canRepeat(int64_t once) const {
-    if (chain_.size.rows < kEveryProcessor || once > mostWords(kMostThreads))
-      return false;
-    for (const RowSum &sum : chain_.sums)
-      if (sum.of == RowSum::Of::Column)
-        return false;
+    return chain_.size.rows >= kEveryProcessor && once <= mostWords(kMostThreads) &&
+           std::none_of(chain_.sums.begin(), chain_.sums.end(),
+                        [](const RowSum &sum) { return sum.of == RowSum::Of::Column; });
+  }
+  /// Whether what is read again is still there. If not, another member may help, without which it is not stored.
+  bool staysReadable() const {
     for (int phase = 1; phase < chain_.phases; ++phase) {
       const std::vector<bool> needed = neededIn(chain_, phase);
       for (uint32_t v = 0; v < needed.size(); ++v)
         if (const RowValue &value = chain_.values[v]; needed[v] && value.kind == RowValue::Kind::Load)
           for (const RowStore &store : chain_.stores)
-            if (store.wide && store.phase < phase &&
+            if (store.wide && store.phase < phase && !chain_.pointers[store.pointer].aside &&
                 overlap(chain_.pointers[store.pointer].data, bytes_[store.pointer], chain_.pointers[value.pointer].data,
                         bytes_[value.pointer]))
               return false;
@@ -348,8 +384,10 @@ private:
     chain_.again = each() * std::max<int64_t>(most, 1) + once > mostWords(threads);
     if (chain_.again && !canRepeat(once))
       return false;
-    if (chain_.again)
+    if (chain_.again) {
       threads = std::min(threads, kThreadsAgain);
+      chain_.separate = chain_.separate && staysReadable();
+    }
     chain_.threads = threads;
     chain_.perThread = each();
     chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
@@ -358,6 +396,7 @@ private:
 
   const std::vector<RowMember> &members_;
   const Accesses accesses_;
+  const std::vector<FreeMemory> &free_;
   RowChain chain_;
   std::vector<std::vector<Made>> made_;
   std::vector<size_t> bytes_;    // by pointer
@@ -424,8 +463,9 @@ std::vector<Rows> rowsOf(const ExpressionCode &code) {
   return found;
 }
 
-std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size) {
-  return Merger(members, size).merge();
+std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size,
+                                  const std::vector<FreeMemory> &free) {
+  return Merger(members, size, free).merge();
 }
 
 } // namespace tessera::rt::cuda

@@ -89,8 +89,16 @@ struct RowPointer {
   plan::DType type = plan::F32;
   bool output = false;
   bool apart = true; // what is written through it is not read through another, nor the other way round
-  bool aside =
-      false; // of one number per row: written elsewhere and copied at the end, since other rows still read here
+  // Written elsewhere and copied at the end, since other rows still read here. Numbers per row go to scratch memory, and
+  // rows to memory that is free.
+  bool aside = false;
+  void *elsewhere = nullptr;
+  uint64_t bytes = 0; // that are copied
+};
+/// Memory that nothing uses while a chain runs.
+struct FreeMemory {
+  void *data = nullptr;
+  uint64_t bytes = 0;
 };
 
 struct RowChain {
@@ -112,7 +120,9 @@ std::vector<bool> neededIn(const RowChain &chain, int phase);
 
 /// The members as one chain. Nothing if one does not fit the rows, if a value is read at other points than it is
 /// computed at, or if a row is too long for a thread's registers and cannot be computed again.
-std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size);
+/// `free`: where rows may be written aside.
+std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size,
+                                  const std::vector<FreeMemory> &free = {});
 
 CudaKernel bindRows(const RowChain &chain);
 

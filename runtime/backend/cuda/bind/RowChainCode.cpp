@@ -55,9 +55,8 @@ public:
         end.meeting.push_back(name("p", p));
       Place place = at(pointer.data);
       if (pointer.aside) {
-        const uint64_t bytes = uint64_t(chain_.size.rows) * bytesPerElement(pointer.type);
-        place = kernel.reserve(bytes);
-        copies.push_back({at(pointer.data), place, bytes});
+        place = pointer.elsewhere ? at(pointer.elsewhere) : kernel.reserve(pointer.bytes);
+        copies.push_back({at(pointer.data), place, pointer.bytes});
       }
       launch.arguments.push_back(place);
     }

@@ -246,7 +246,9 @@ private:
       return uses_.kept(out) || uses_.writes(out) != 1 || inside == 0 || uses_.reads(out) != inside;
     };
     std::vector<RowMember> members;
-    std::vector<size_t> begins; // of a step's members
+    std::vector<size_t> begins;   // of a step's members
+    std::vector<FreeMemory> free; // of what is not stored
+    std::vector<size_t> freeOf;   // its step's place in steps_
     set_ = StepSet();
     set_.steps = steps_;
     for (size_t m = 0; m < steps_.size(); ++m) {
@@ -266,18 +268,40 @@ private:
       }
       for (int o = 0; o < kernel(s).outputs_size(); ++o) {
         const uint32_t out = kernel(s).outputs(o);
-        if (stored(out))
+        if (stored(out)) {
           access.writes.push_back(buffers_[out]);
-        else
-          for (size_t p = 0; p < pieces.size(); ++p)
-            for (size_t r = 0; r < pieces[p].outputs.size(); ++r)
-              if (pieces[p].outputs[r] == size_t(o))
-                members[begins[m] + p].stored[r] = false;
+          continue;
+        }
+        const TensorView &view = calls_[s].outputs[size_t(o)];
+        free.push_back({view.data, view.bytes()});
+        freeOf.push_back(m);
+        for (size_t p = 0; p < pieces.size(); ++p)
+          for (size_t r = 0; r < pieces[p].outputs.size(); ++r)
+            if (pieces[p].outputs[r] == size_t(o))
+              members[begins[m] + p].stored[r] = false;
       }
       set_.accesses.push_back(std::move(access));
     }
-    chain_ = mergeRows(members, size_);
-    return chain_.has_value();
+    chain_ = mergeRows(members, size_, free);
+    if (!chain_)
+      return false;
+    // What is used of the free memory is written like a result.
+    for (const RowPointer &pointer : chain_->pointers)
+      for (size_t f = 0; f < free.size(); ++f)
+        if (pointer.elsewhere && pointer.elsewhere == free[f].data) {
+          const size_t out = buffer(steps_[freeOf[f]], free[f].data);
+          set_.accesses[freeOf[f]].writes.push_back({buffers_[out].begin, buffers_[out].begin + pointer.bytes});
+          break;
+        }
+    return true;
+  }
+
+  /// The buffer that a step writes at this address.
+  size_t buffer(size_t s, const void *data) const {
+    size_t o = 0;
+    while (calls_[s].outputs[o].data != data)
+      ++o;
+    return kernel(s).outputs(int(o));
   }
 
   /// Operand `i` of the step at place `m` is taken from the step at place made.first, whose output made.second it is.
