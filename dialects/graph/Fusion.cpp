@@ -5,6 +5,7 @@
 #include "dialects/graph/Order.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallSet.h"
 
 #include <functional>
 
@@ -125,14 +126,31 @@ private:
     for (int v : read)
       if (int g = groupOf(v); g >= 0 && value(v).shape == domain)
         candidates.insert(g);
+    const size_t makers = candidates.size();
     for (int v : read)
       if (value(v).shape == domain)
         for (int g : readers_[v])
           candidates.insert(group_[g]);
-    for (int candidate : candidates)
-      merge(group_[candidate], group_[i], domain);
+    for (auto [c, candidate] : llvm::enumerate(candidates))
+      if (c < makers || isWorthSharing(group_[candidate], group_[i], domain))
+        merge(group_[candidate], group_[i], domain);
     for (int v : read)
       readers_[v].push_back(i);
+  }
+
+  /// Whether two groups gain by reading the same tensor together. To read a single number once saves nothing, and the
+  /// one would wait for what only the other needs: the factor of a loss's gradient for the loss.
+  bool isWorthSharing(int a, int b, const dist::Shape &domain) const {
+    return llvm::any_of(domain, [](int64_t extent) { return extent != 1; }) || waitsFor(a) == waitsFor(b);
+  }
+  /// The groups that make what the group reads.
+  llvm::SmallSet<int, 4> waitsFor(int g) const {
+    llvm::SmallSet<int, 4> found;
+    for (int member : members_[g])
+      for (int v : sources(flow_, step(member)))
+        if (const int from = groupOf(v); from >= 0 && from != g)
+          found.insert(from);
+    return found;
   }
 
   bool mayMerge(int a, int b, const dist::Shape &domain) {

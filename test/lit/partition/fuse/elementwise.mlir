@@ -89,3 +89,27 @@ func.func @narrowing(%x: tensor<4xf32>) -> tensor<4xf16> {
   %c = graph.cast %e : (tensor<4xf32>) -> tensor<4xf16>
   return %c : tensor<4xf16>
 }
+
+// To read a single number once gains nothing: what follows from it alone does not wait for a sum that something else
+// needs, too.
+// CHECK-LABEL: func.func @one_number
+func.func @one_number(%x: tensor<4x8xf32>, %n: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  // CHECK: %[[S:.*]] = graph.reduce_sum
+  // CHECK: graph.div %[[S]], %arg1
+  // CHECK: graph.neg %arg1
+  // CHECK-NOT: graph.fused
+  // CHECK: return
+  %s = graph.reduce_sum %x {dims = array<i64: 0, 1>, keepdims = false} : (tensor<4x8xf32>) -> tensor<f32>
+  %l = graph.div %s, %n : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %g = graph.neg %n : (tensor<f32>) -> tensor<f32>
+  return %l, %g : tensor<f32>, tensor<f32>
+}
+
+// Two that wait for the same share a loop.
+// CHECK-LABEL: func.func @two_numbers
+func.func @two_numbers(%n: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  // CHECK-NEXT: %[[Y:.*]]:2 = graph.fused(%arg0)
+  %l = graph.exp %n : (tensor<f32>) -> tensor<f32>
+  %g = graph.neg %n : (tensor<f32>) -> tensor<f32>
+  return %l, %g : tensor<f32>, tensor<f32>
+}
