@@ -1,10 +1,7 @@
 #include "runtime/backend/cuda/count/CountWork.h"
 
 #include "runtime/backend/KernelWork.h"
-#include "runtime/backend/ResolvedPlan.h"
-#include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/join/JoinSteps.h"
-#include "runtime/plan/TimeOrder.h"
+#include "runtime/backend/cuda/count/BoundProgram.h"
 
 #include <algorithm>
 #include <map>
@@ -102,61 +99,16 @@ void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, 
 } // namespace
 
 Result<std::vector<DeviceWork>> countWork(const plan::Plan &plan, int program, const LoadOptions &options) {
-  TESSERA_RETURN_IF_ERROR(checkArena(plan));
-  Result<std::vector<std::vector<KernelCall>>> shapes = resolveCalls(plan, options);
-  if (!shapes)
-    return shapes.status();
-  // Addresses that no memory has: nothing is read or written.
-  char *base = reinterpret_cast<char *>(uint64_t(1) << 40);
-  std::vector<TensorView> buffers;
-  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, channelsLast(plan, *shapes, options.device.tf32),
-                                         reinterpret_cast<std::byte *>(base), buffers));
-  const std::vector<ByteRange> ranges = byteRanges(buffers, base);
-  const BufferUses uses(plan);
-  BindOptions choice;
-  choice.tf32 = options.device.tf32;
-  choice.keepNan = options.device.keepNan;
-  const plan::Program &steps = plan.programs(program);
-  const TimeOrder order(steps);
-  std::vector<KernelCall> calls{size_t(steps.steps_size())};
-  std::vector<CudaKernel> kernels(calls.size());
-  for (size_t s = 0; s < calls.size(); ++s) {
-    const plan::Step &step = steps.steps(int(s));
-    if (!step.has_kernel())
-      continue;
-    const std::string where = "step '" + step.name() + "'";
-    TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers, options, calls[s]).context(where));
-    Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
-    if (!choices)
-      return choices.status().context(where);
-    if (choices->empty())
-      return Status::error(where + ": the cuda backend has no kernel for it");
-    kernels[s] = std::move(choices->front());
-  }
-  std::map<size_t, FoundKernel> joined;
-  JoinedProgram joins(steps, ranges);
-  joinSteps(joins, steps, calls, ranges, uses, choice, !options.widen, [&](const FoundKernel &found) {
-    joined[found.place] = found;
-    return true;
-  });
-  const std::vector<StepAccess> accesses = accessesOf(steps, ranges);
+  Result<BoundProgram> bound = bindProgram(plan, program, options);
+  if (!bound)
+    return bound.status();
   std::vector<DeviceWork> list;
-  for (size_t s = 0; s < calls.size(); ++s) {
-    const std::optional<size_t> place = joins.placeOf(s);
-    if (!steps.steps(int(s)).has_kernel() || (place && *place != s))
-      continue;
+  for (const BoundStep &step : bound->kernels) {
     DeviceWork as;
-    as.times = order.timesOf(uint32_t(s));
-    if (place) {
-      const FoundKernel &found = joined.at(s);
-      as.step = steps.steps(int(found.first)).name();
-      as.kind = found.kind == FoundKernel::Kind::Rows ? "rows" : calls[found.first].name();
-      addActions(found.kernel.kernel, calls, found.kernel.set, base, as, list);
-    } else {
-      as.step = steps.steps(int(s)).name();
-      as.kind = calls[s].name();
-      addActions(kernels[s], calls, {{s}, {accesses[s]}}, base, as, list);
-    }
+    as.times = step.times;
+    as.step = step.name;
+    as.kind = step.kind;
+    addActions(step.kernel, bound->calls, step.set, bound->base, as, list);
   }
   return list;
 }

@@ -1,7 +1,6 @@
 //===- CountWork.h - what a device would run of a plan, as numbers --------------------------------------===//
 //
-// Binds a program as CudaPlan does, without a device, and counts. Libraries are taken to accept the first choice of
-// every kernel.
+// Counts what BoundProgram.h binds.
 //
 //   Result<std::vector<DeviceWork>> work = countWork(plan, program, options);
 //   work[0]      // {"fc1/MatMul", "matmul", launches 1, flops 2 m n k, bytes of x, w and y, ...}
