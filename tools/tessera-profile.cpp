@@ -50,6 +50,7 @@ constexpr char kCountOn[] = "8xh100"; // the device of --count, unless told othe
 struct CommandLine {
   std::string program, output, count, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
   bool quiet = false, network = false, json = false, tf32 = false;
+  int64_t largest = 0;
   MeasureOptions measure;
 };
 
@@ -128,7 +129,7 @@ llvm::Error run(CommandLine &c) {
     llvm::Expected<strategies::Topology> device = strategies::Topology::load(c.like.empty() ? kCountOn : c.like);
     if (!device)
       return device.takeError();
-    llvm::Expected<std::string> text = countPlan(c.count, *device, c.tf32, c.json);
+    llvm::Expected<std::string> text = countPlan(c.count, *device, c.tf32, c.json, c.largest);
     if (!text)
       return text.takeError();
     std::fputs(text->c_str(), stdout);
@@ -194,6 +195,10 @@ int main(int argc, char **argv) {
                     ->excludes(program)
                     ->excludes("--network");
   app.add_flag("--tf32", c.tf32, "With --count: as tessera-run --tf32 would bind it")->needs(count);
+  app.add_option("--largest", c.largest, "With --count: list the steps that take longest, so many of them")
+      ->type_name("N")
+      ->check(tessera::between(1, 1000000))
+      ->needs(count);
   app.add_flag("--json", c.json, "With --network or --count: print one JSON object instead of a table");
   app.add_option("--like", c.like,
                  "Topology with the rates of a GPU that --write-topology does not know, or that --count shall take "

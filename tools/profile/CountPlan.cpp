@@ -61,18 +61,19 @@ Json asJson(const Sum &sum) {
           {"limit", sum.limit()}};
 }
 
-std::string line(const std::string &name, const Sum &sum) {
+/// A line of the table. Names of steps are longer than those of kinds, and stand at the end.
+std::string line(const std::string &name, const Sum &sum, const std::string &step = "") {
   char text[160];
-  std::snprintf(text, sizeof text, "%-24s %9llu %10.2f %10.3f %10.3f  %s\n", name.substr(0, 24).c_str(),
+  std::snprintf(text, sizeof text, "%-24s %9llu %10.2f %10.3f %10.3f  %s", name.substr(0, 24).c_str(),
                 static_cast<unsigned long long>(sum.launches), sum.bytes / 1e9, sum.flops / 1e12, 1e3 * sum.seconds,
                 sum.limit());
-  return text;
+  return text + (step.empty() ? "" : "  " + step) + "\n";
 }
 
 } // namespace
 
 llvm::Expected<std::string> countPlan(const std::string &folder, const strategies::Topology &topology, bool tf32,
-                                      bool json) {
+                                      bool json, int64_t largest) {
   plan::Plan plan;
   if (rt::Status status = rt::visitPlanDirectory(folder,
                                                  [&](const plan::Plan &rank) {
@@ -91,13 +92,25 @@ llvm::Expected<std::string> countPlan(const std::string &folder, const strategie
     if (!list)
       return llvm::createStringError("%s: program '%s': %s", folder.c_str(), program.name().c_str(),
                                      list.status().message().c_str());
+    struct Step {
+      std::string name, kind;
+      Sum sum;
+    };
     std::map<std::string, Sum> kinds;
+    std::vector<Step> steps; // that have several launches: once
     Sum total;
     for (const DeviceWork &work : *list) {
       const Sum sum = sumOf(work, topology);
-      kinds[work.kind + (work.library ? " (library)" : "")].add(sum);
+      const std::string kind = work.kind + (work.library ? " (library)" : "");
+      kinds[kind].add(sum);
+      if (steps.empty() || steps.back().name != work.step || steps.back().kind != kind)
+        steps.push_back({work.step, kind, Sum()});
+      steps.back().sum.add(sum);
       total.add(sum);
     }
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Step &a, const Step &b) { return a.sum.seconds > b.sum.seconds; });
+    steps.resize(std::min(steps.size(), size_t(largest)));
     uint64_t collectives = 0, sent = 0;
     const rt::TimeOrder order(program);
     for (int s = 0; s < program.steps_size(); ++s)
@@ -126,6 +139,15 @@ llvm::Expected<std::string> countPlan(const std::string &folder, const strategie
     told["collectives"] = collectives;
     told["bytes_sent"] = sent;
     told["kinds"] = std::move(byKind);
+    if (largest > 0)
+      told["steps"] = Json::array();
+    for (const Step &step : steps) {
+      text += line(rt::printable(step.kind), step.sum, rt::printable(step.name));
+      Json one = asJson(step.sum);
+      one["name"] = step.name;
+      one["kind"] = step.kind;
+      told["steps"].push_back(std::move(one));
+    }
     all["programs"].push_back(std::move(told));
   }
   return json ? all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n" : text;
