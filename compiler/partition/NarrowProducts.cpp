@@ -27,24 +27,24 @@ namespace tessera::compiler {
 
 namespace {
 
-RankedTensorType narrowType(Operation *product) {
-  return cast<RankedTensorType>(product->getResult(0).getType()).clone(getElementTypeOrSelf(product->getOperand(0)));
-}
+Type narrowElement(Operation *product) { return getElementTypeOrSelf(product->getOperand(0)); }
 
 bool isReadNarrow(Operation &op) {
   return op.hasAttr(graph::kWide) && !op.use_empty() && all_of(op.getUsers(), [&](Operation *reader) {
-           return reader->hasAttr(graph::kRoundsAttr) && reader->getResult(0).getType() == narrowType(&op);
+           return reader->hasAttr(graph::kRoundsAttr) &&
+                  getElementTypeOrSelf(reader->getResult(0)) == narrowElement(&op);
          });
 }
 
 void narrow(Operation *product) {
-  Value sum = product->getResult(0);
-  const SmallVector<Operation *> conversions(product->getUsers());
-  sum.setType(narrowType(product));
   product->removeAttr(graph::kWide);
-  for (Operation *conversion : conversions) {
-    conversion->getResult(0).replaceAllUsesWith(sum);
-    conversion->erase();
+  for (Value sum : product->getResults()) {
+    const SmallVector<Operation *> conversions(sum.getUsers());
+    sum.setType(cast<RankedTensorType>(sum.getType()).clone(narrowElement(product)));
+    for (Operation *conversion : conversions) {
+      conversion->getResult(0).replaceAllUsesWith(sum);
+      conversion->erase();
+    }
   }
 }
 

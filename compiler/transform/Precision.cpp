@@ -83,8 +83,9 @@ private:
     case Precision::Wide:
       return;
     case Precision::Products:
-      if (isSingle(op->getResult(0)))
-        narrowValues_.insert(op->getResult(0));
+      for (Value result : op->getResults())
+        if (isSingle(result))
+          narrowValues_.insert(result);
       return;
     case Precision::Normalizes:
       for (Value v : op->getOperands())
@@ -123,9 +124,9 @@ private:
         if (isData(op, v) && narrowValues_.contains(v))
           wanted_.insert(v);
     } else if (kind == Precision::Products || (isFloat(op->getResult(0)) && runsNarrow(op))) {
-      for (Value v : op->getOperands())
-        if (isFloat(v))
-          wanted_.insert(v);
+      for (OpOperand &operand : op->getOpOperands())
+        if (isFloat(operand.get()) && isFactor(operand))
+          wanted_.insert(operand.get());
     }
   }
 
@@ -187,7 +188,7 @@ private:
     Precision kind = precisionOf(op);
     if (kind == Precision::Products && isSingle(op->getResult(0))) {
       for (OpOperand &operand : op->getOpOperands())
-        operand.set(narrowForm(operand.get(), op));
+        operand.set(isFactor(operand) ? narrowForm(operand.get(), op) : wideForm(operand.get(), op));
       op->setAttr(kWide, UnitAttr::get(op->getContext()));
     } else if (runsNarrow(op)) {
       for (OpOperand &operand : op->getOpOperands())

@@ -111,6 +111,14 @@ Precision precisionOf(Operation *op) {
   return op->hasTrait<GraphNormalizes>() ? Precision::Normalizes : Precision::Wide;
 }
 
+bool isFactor(OpOperand &operand) {
+  return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
+      .Case<AttentionOp, AttentionGradOp>([&](auto o) {
+        return !o.getBias() || operand.getOperandNumber() + 1 != o->getNumOperands(); // the bias is the last
+      })
+      .Default([](Operation *) { return true; });
+}
+
 std::optional<PlainReduction> plainReduction(Operation *op) {
   auto make = [](auto reduce, dist::Reduction reduction) {
     return PlainReduction{reduction, llvm::SmallVector<int64_t>(reduce.getDims())};

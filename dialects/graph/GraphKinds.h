@@ -76,6 +76,9 @@ enum class Precision {
   Normalizes, // computes in float32; operands and results of the first result's shape are held in 16 bits
 };
 Precision precisionOf(mlir::Operation *op);
+/// Whether an operator that sums products multiplies the operand. What it only adds stays in float32, such as a mask
+/// with numbers that 16 bits do not hold.
+bool isFactor(mlir::OpOperand &operand);
 inline constexpr llvm::StringLiteral kWide = "wide";
 
 } // namespace tessera::graph

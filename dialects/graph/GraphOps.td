@@ -496,12 +496,12 @@ def Graph_LogSoftmaxGradOp
 //===--------------------------------------------------------------------------------------------===//
 
 class Graph_AttentionBase<string mnemonic>
-    : Graph_InferredOp<mnemonic, "custom", [], ["rankAttributes", "getFlops"]> {
+    : Graph_InferredOp<mnemonic, "custom", [Graph_Products], ["rankAttributes", "getFlops"]> {
   // The attributes that define the scores, the same in the operator and its gradient.
   dag scoreAttributes = (ins F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
                              DefaultValuedAttr<F64Attr, "0.0">:$outside,
                              DefaultValuedAttr<I64Attr, "0">:$start,
-                             DefaultValuedAttr<BoolAttr, "false">:$rows_first);
+                             DefaultValuedAttr<BoolAttr, "false">:$rows_first, UnitAttr:$wide);
 }
 
 def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
@@ -510,7 +510,8 @@ def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
     q [b.., h, m, d], k [b.., u, n, d], v [b.., u, n, e] -> y [b.., h, m, e], where u divides h: the head i of q
     meets the head i * u / h of k and v (grouped queries). With `rows_first` heads stand behind rows, as
     projections leave them: q [b.., m, h, d], k [b.., n, u, d], v [b.., n, u, e] -> y [b.., m, h, e].
-    The optional bias broadcasts to [b.., h, m, n] (with `rows_first`, too).
+    The optional bias broadcasts to [b.., h, m, n] (with `rows_first`, too). Where q, k and v have 16
+    bits, scores and exponentials are f32, the bias may be f32, and `wide` makes the result f32, as a product's.
     `causal`: where j > i + start, the product of row i and key j (before the bias) is `outside`. `start` is
     that of the whole tensor in global programs; on a shard of the rows, localisation adds its first row.
     The scores are never in memory as a whole. Rule: "b.. h m d, b.. h n d, b.. h n e -> b.. h m e | whole n d". Where

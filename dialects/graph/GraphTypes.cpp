@@ -381,7 +381,9 @@ LogicalResult checkAttention(Loc loc, Value qValue, Value kValue, Value vValue, 
   scores.append({heads, q.getDimSize(row), k.getDimSize(row)});
   RankedTensorType bias = tensor(biasValue);
   std::optional<dist::Shape> both = broadcastShapes(bias.getShape(), scores);
-  if (bias.getElementType() != q.getElementType() || bias.getRank() > rank || !both || *both != scores)
+  const Type scoreType = productElement(q.getElementType(), true);
+  if ((bias.getElementType() != q.getElementType() && bias.getElementType() != scoreType) || bias.getRank() > rank ||
+      !both || *both != scores)
     return fail(loc, "the bias of attention does not broadcast to its scores");
   return success();
 }
@@ -393,7 +395,8 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adap
     return failure();
   dist::Shape shape(tensor(adaptor.getQ()).getShape());
   shape.back() = tensor(adaptor.getV()).getShape().back();
-  results.push_back(RankedTensorType::get(shape, tensor(adaptor.getQ()).getElementType()));
+  results.push_back(
+      RankedTensorType::get(shape, productElement(tensor(adaptor.getQ()).getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -406,7 +409,8 @@ LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor 
   if (tensor(adaptor.getDy()).getShape() != ArrayRef<int64_t>(shape) ||
       tensor(adaptor.getDy()).getElementType() != tensor(adaptor.getQ()).getElementType())
     return fail(loc, "dy is not what attention makes of q, k and v");
-  results.append({adaptor.getQ().getType(), adaptor.getK().getType(), adaptor.getV().getType()});
+  for (Value v : {adaptor.getQ(), adaptor.getK(), adaptor.getV()})
+    results.push_back(tensor(v).clone(productElement(tensor(v).getElementType(), adaptor.getWide())));
   return success();
 }
 

@@ -20,11 +20,19 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   if (given < 3 || given > 4 || call.outputs.size() != (grad ? 3u : 1u))
     return error("there are " + std::to_string(call.inputs.size()) + " inputs and " +
                  std::to_string(call.outputs.size()) + " outputs");
-  plan::DType type = call.outputs[0].dtype;
-  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
-    for (const TensorView &view : *views)
-      if (view.dtype != type || !isFloat(type))
-        return error("operands and results are of one floating-point type");
+  // Sums of products of 16 bits may be F32 (F64 where a plan is widened), and so may what is added to them.
+  const plan::DType type = call.inputs[first].dtype, result = call.outputs[0].dtype;
+  const bool half = type == plan::F16 || type == plan::BF16;
+  auto typeFits = [&](plan::DType t, bool wide) {
+    return t == type || (half && wide && (t == plan::F32 || t == plan::F64));
+  };
+  bool typed = isFloat(type) && typeFits(result, call.intAttribute("wide") != 0);
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    typed = typed && typeFits(call.inputs[i].dtype, i == first + 3);
+  for (const TensorView &view : call.outputs)
+    typed = typed && view.dtype == result;
+  if (!typed)
+    return error("operands are of one floating-point type, and results of that type, or if wide of f32");
 
   const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape, &v = call.inputs[first + 2].shape;
   size_t rank = q.size();

@@ -39,7 +39,7 @@ extern "C" { TesseraDim tessera_indices[4]; void (*tessera_sync)(); }
 #define __device__
 #define __global__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __syncthreads() tessera_sync()
 #define __threadfence()
 static inline unsigned atomicAdd(unsigned *to, unsigned more) { unsigned before = *to; *to += more; return before; }
@@ -51,9 +51,35 @@ template <typename T> static inline T __shfl_xor_sync(unsigned, T mine, int lane
   tessera_sync();
   return other;
 }
+static inline int __syncthreads_or(int mine) {
+  static int any;
+  tessera_sync();
+  any = 0;
+  tessera_sync();
+  any |= mine != 0;
+  tessera_sync();
+  return any;
+}
 static inline float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 static inline unsigned __float_as_uint(float f) { unsigned x; memcpy(&x, &f, 4); return x; }
 static inline double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }
+// mma.m16n8k16 of bfloat16, as the PTX ISA lays out the fragments of a warp's threads.
+static inline void mma_m16n8k16_bf16(float *d, const unsigned (&a)[4], const unsigned (&b)[2]) {
+  static unsigned heldA[1024][4], heldB[1024][2];
+  const unsigned t = threadIdx.x, warp = t / 32 * 32, g = t % 32 / 4, q = t % 4;
+  for (int i = 0; i < 4; ++i)
+    heldA[t][i] = a[i];
+  for (int i = 0; i < 2; ++i)
+    heldB[t][i] = b[i];
+  tessera_sync();
+  for (unsigned i = 0; i < 4; ++i)
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned half = k % 2 * 16, column = 2 * q + i % 2;
+      const unsigned x = heldA[warp + g * 4 + k % 8 / 2][i / 2 + k / 8 * 2], y = heldB[warp + column * 4 + k % 8 / 2][k / 8];
+      d[i] += __uint_as_float(x >> half << 16) * __uint_as_float(y >> half << 16);
+    }
+  tessera_sync();
+}
 )shim";
 
 /// The folder of this process's sources and libraries. Each file is removed after it was read.

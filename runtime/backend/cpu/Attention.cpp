@@ -4,6 +4,7 @@
 #include "runtime/backend/cpu/OneDnn.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/VectorOps.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
 
 #include <algorithm>
 #include <atomic>
@@ -175,12 +176,13 @@ private:
   std::string description_;
 };
 
-bool accepts(const KernelCall &call) {
-  if (call.outputs[0].dtype != plan::F32 || !acceptsPlain(call))
+/// Whether all operands and results are F32, or some have 16 bits, with elements and without a layout.
+bool accepts(const KernelCall &call, bool half) {
+  if (!acceptsPlain(call) || acceptsHalf(call) != half)
     return false;
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
     for (const TensorView &view : *views)
-      if (view.elements() == 0)
+      if (view.elements() == 0 || (view.dtype != plan::F32 && bytesPerElement(view.dtype) != 2))
         return false;
   return true;
 }
@@ -190,8 +192,11 @@ BindResult bind(const KernelCall &call) { return BindResult(std::make_unique<Att
 } // namespace
 
 void registerTiledAttention(KernelRegistry &registry) {
-  for (const char *name : {"attention", "attention_grad"})
-    registry.add(name, {"tiled", accepts, bind});
+  for (const char *name : {"attention", "attention_grad"}) {
+    registry.add(name, {"tiled", [](const KernelCall &call) { return accepts(call, false); }, bind});
+    registry.add(name, {"tiled, in F32", [](const KernelCall &call) { return accepts(call, true); },
+                        [](const KernelCall &call) { return bindThroughF32(call, bind); }});
+  }
 }
 
 } // namespace tessera::rt

@@ -2,6 +2,7 @@
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include "runtime/backend/Half.h"
+#include "runtime/backend/Parallel.h"
 
 namespace tessera::rt {
 namespace {
@@ -32,11 +33,12 @@ public:
     if (!bound)
       return bound.status();
     own_ = (*bound)->scratchBytes();
+    description_ = (*bound)->describe() + ", in f32";
     return Status();
   }
 
   size_t scratchBytes() const override { return copies_ + own_; }
-  std::string describe() const override { return "reference, in f32"; }
+  std::string describe() const override { return description_; }
 
   Status run(std::byte *scratch) override {
     std::byte *place = scratch;
@@ -61,11 +63,13 @@ public:
   }
 
 private:
-  static void convert(const TensorView &from, const TensorView &to) {
+  void convert(const TensorView &from, const TensorView &to) const {
     int64_t n = from.elements();
     auto each = [&](const auto *x, auto *y, auto f) {
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = f(x[i]);
+      parallelFor(call_.threads, n, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          y[i] = f(x[i]);
+      });
     };
     auto widen = [](auto x) { return toFloat(x); };
     auto dispatch = [&](auto tag) {
@@ -90,6 +94,7 @@ private:
   KernelCall call_, wide_;
   BindResult (*bind_)(const KernelCall &);
   size_t copies_ = 0, own_ = 0;
+  std::string description_;
 };
 
 } // namespace

@@ -1,4 +1,5 @@
-// Attention and its gradient: 1e-5, exponentials in F32.
+// Attention and its gradient: 1e-5, exponentials in F32. With operands of 16 bits 3e-5: a device multiplies
+// probabilities of which it keeps 16 bits.
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -21,18 +22,22 @@ struct AttentionShape {
   }
 };
 
-void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias) {
+/// `type`: of q, k, v and dy. Of 16 bits, the bias and the results are F32 nevertheless.
+void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias,
+                    plan::DType type = plan::F32) {
   a["rows_first"] = int64_t(s.rowsFirst);
+  if (type != plan::F32)
+    a["wide"] = int64_t(1);
   Shape q = s.tensor(s.heads * s.group, s.rows, s.depth), k = s.tensor(s.heads, s.keys, s.depth);
   Shape v = s.tensor(s.heads, s.keys, s.width), y = s.tensor(s.heads * s.group, s.rows, s.width);
   for (bool grad : {false, true}) {
     Case c;
-    c.tolerance = 1e-5;
+    c.tolerance = type == plan::F32 ? 1e-5 : 3e-5;
     c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) + " v " + str(v) +
              (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "");
     std::vector<uint32_t> in, out;
     for (const Shape &shape : grad ? std::vector<Shape>{y, q, k, v} : std::vector<Shape>{q, k, v})
-      in.push_back(c.input(random, plan::F32, shape));
+      in.push_back(c.input(random, type, shape));
     if (bias)
       in.push_back(c.input(random, plan::F32, *bias));
     for (const Shape &shape : grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y})
@@ -42,11 +47,8 @@ void checkAttention(Random &random, const AttentionShape &s, Attributes a, const
   }
 }
 
-} // namespace
-
-TEST_CASE("attention of random shapes", "[conformance]") {
-  Random random(21);
-  for (int i = 0; i < 40; ++i) {
+void checkRandomShapes(Random &random, int count, plan::DType type) {
+  for (int i = 0; i < count; ++i) {
     AttentionShape s;
     for (int64_t d = random.integer(0, 2); d > 0; --d)
       s.batch.push_back(random.integer(1, 3));
@@ -63,7 +65,8 @@ TEST_CASE("attention of random shapes", "[conformance]") {
       // Scores lie far outside, so that probabilities are 0, or less far.
       a["outside"] = random.pick<double>({-std::numeric_limits<double>::infinity(), -1e9, -1e4, -2, 0.5});
       a["start"] = random.pick<int64_t>({0, 0, 1, -1, s.keys - s.rows, 100});
-      // A row without any allowed score is NaN with -inf. With finite numbers far outside, F32 has no digits left for a bias.
+      // A row without any allowed score is NaN with -inf. With finite numbers far outside, F32 has no digits left for a
+      // bias.
       if (std::get<int64_t>(a["start"]) < 0)
         a["outside"] = -2.0;
     }
@@ -73,7 +76,27 @@ TEST_CASE("attention of random shapes", "[conformance]") {
       if (random.integer(0, 2) == 0)
         extent = 1;
     bias.erase(bias.begin(), bias.begin() + random.integer(0, int64_t(bias.size()) - 1));
-    checkAttention(random, s, a, random.coin() ? &bias : nullptr);
+    checkAttention(random, s, a, random.coin() ? &bias : nullptr, type);
+  }
+}
+
+} // namespace
+
+TEST_CASE("attention of random shapes", "[conformance]") {
+  Random random(21);
+  checkRandomShapes(random, 40, plan::F32);
+}
+
+TEST_CASE("attention of 16 bits", "[conformance]") {
+  Random random(23);
+  for (const plan::DType type : {plan::BF16, plan::F16}) {
+    checkRandomShapes(random, 12, type);
+    // Whole tiles of a device's tensor cores, and rows that they do not fill.
+    const Attributes causal = {{"scale", 0.125}, {"causal", int64_t(1)}, {"outside", -1e9}};
+    checkAttention(random, {{2}, 2, 1, 128, 128, 64, 64, true}, causal, nullptr, type);
+    checkAttention(random, {{1}, 1, 2, 100, 70, 40, 136, false}, {{"scale", 0.25}}, nullptr, type);
+    const Shape mask = {2, 1, 1, 130};
+    checkAttention(random, {{2}, 1, 1, 65, 130, 24, 16, true}, {{"scale", 0.125}}, &mask, type);
   }
 }
 

@@ -23,6 +23,30 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
     return %y : tensor<2x4x8x8xf16>
   }
 
+  // An operator with several results stores 16 bits where all of them are read so.
+  // CHECK-LABEL: func.func @several
+  // CHECK-NEXT: %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = graph.attention_grad
+  // CHECK-NOT:  wide
+  // CHECK-SAME: -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>)
+  // CHECK-NEXT: return %[[DQ]], %[[DK]], %[[DV]]
+  func.func @several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) {
+    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
+    %a = graph.cast %dq {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
+    %b = graph.cast %dk {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
+    %c = graph.cast %dv {graph.rounds} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xbf16>
+    return %a, %b, %c : tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>
+  }
+
+  // CHECK-LABEL: func.func @one_of_several
+  // CHECK-NEXT: graph.attention_grad {{.*}}wide
+  func.func @one_of_several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xbf16>) {
+    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
+    %a = graph.cast %dq {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
+    %k = graph.neg %dk : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xf32>
+    %c = graph.cast %dv {graph.rounds} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xbf16>
+    return %a, %k, %c : tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xbf16>
+  }
+
   // Ranks add their sums before the conversion.
   // CHECK-LABEL: func.func @partial
   // CHECK-NEXT: %[[S:.*]] = graph.matmul {{.*}}wide{{.*}} -> tensor<4x6xf32>

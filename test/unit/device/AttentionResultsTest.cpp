@@ -20,11 +20,12 @@ struct Program : JoinedProgram {
 /// Two batches, 3 heads, 20 rows, 4 elements of q and k and 6 of v to a head.
 struct Attention : Program {
   const bool rowsFirst;
+  const plan::DType type;
   uint32_t q, k, v;
-  explicit Attention(bool rowsFirst) : rowsFirst(rowsFirst) {
-    q = input(shape(4));
-    k = input(shape(4));
-    v = input(shape(6));
+  explicit Attention(bool rowsFirst, plan::DType type = plan::F32) : rowsFirst(rowsFirst), type(type) {
+    q = input(shape(4), type);
+    k = input(shape(4), type);
+    v = input(shape(6), type);
   }
   Shape shape(int64_t width) const { return rowsFirst ? Shape{2, 20, 3, width} : Shape{2, 3, 20, width}; }
   Attributes attributes() const {
@@ -37,9 +38,9 @@ struct Attention : Program {
   void forward(uint32_t y) { p.kernel("attention", {q, k, v}, {y}, attributes()); }
   /// dq, dk, dv
   std::vector<uint32_t> backward() {
-    const std::vector<uint32_t> results = {p.buffer(plan::F32, shape(4)), p.buffer(plan::F32, shape(4)),
-                                           p.buffer(plan::F32, shape(6))};
-    p.kernel("attention_grad", {input(shape(6)), q, k, v}, results, attributes());
+    const std::vector<uint32_t> results = {p.buffer(type, shape(4)), p.buffer(type, shape(4)),
+                                           p.buffer(type, shape(6))};
+    p.kernel("attention_grad", {input(shape(6), type), q, k, v}, results, attributes());
     return results;
   }
 };
@@ -87,6 +88,22 @@ TEST_CASE("the gradients of queries, keys and values are written side by side") 
       a.p.kernel("concat", {d[order[0]], d[order[1]], d[order[2]]}, {a.output(a.shape(14))}, {{"dim", int64_t(3)}});
       CHECK(a.places() == Places{1, 1});
     }
+}
+
+TEST_CASE("attention of 16 bits reads and writes them, in bfloat16 by tensor cores") {
+  for (const plan::DType type : {plan::BF16, plan::F16}) {
+    Attention a(true, type);
+    const std::vector<uint32_t> d = a.backward();
+    a.p.kernel("concat", {d[0], d[1], d[2]}, {a.output(a.shape(14), type)}, {{"dim", int64_t(3)}});
+    a.forward(a.output(a.shape(6), type));
+    CHECK(a.places() == Places{1, 1, 2});
+    std::vector<std::string> steps;
+    a.p.run("cuda", a.inputs, a.wanted, {}, &steps);
+    for (size_t s : {1, 2})
+      CHECK((steps[s].find("tensor cores") != std::string::npos) == (type == plan::BF16));
+    for (const std::string &step : steps)
+      CHECK(step.find("copies") == std::string::npos);
+  }
 }
 
 TEST_CASE("gradients that are not all beside each other stay apart") {

@@ -139,7 +139,7 @@ private:
   TensorView probabilities(const TensorView &q, const TensorView &k, size_t biasOperand) {
     const TensorView p = scores();
     product(q, k, false, true, p);
-    Constants more = biasConstants(g_);
+    Constants more = biasConstants(g_, call_.outputs[0].dtype);
     more.push_back({"HEADS", wide(g_.heads())});
     more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
     more.push_back({"OUTSIDE", exactNumber(g_.outside)});
@@ -171,15 +171,19 @@ std::string insideCode(const AttentionGeometry &g) {
   return "(" + n + " < 0 ? 0 : " + n + " < " + wide(g.keys()) + " ? " + n + " : " + wide(g.keys()) + ")";
 }
 
-Constants biasConstants(const AttentionGeometry &g) {
+Constants biasConstants(const AttentionGeometry &g, plan::DType type) {
   const size_t rank = g.batch.size();
   auto stride = [&](size_t d) { return wide(g.hasBias ? g.biasStrides[d] : 0); };
   std::string base;
   const Shape outer = rowMajorStrides(g.batch);
   for (size_t d = 0; g.hasBias && d < rank; ++d)
     base += "at += batch / " + wide(outer[d]) + " % " + wide(g.batch[d]) + " * " + stride(d) + "; ";
-  return {{"HAS_BIAS", g.hasBias ? "1" : "0"}, {"BIAS_HEAD", stride(rank)}, {"BIAS_ROW", stride(rank + 1)},
-          {"BIAS_KEY", stride(rank + 2)},      {"BIAS_BASE", base},         {"BIAS(i)", g.hasBias ? "bias[i]" : "0.0"}};
+  return {{"HAS_BIAS", g.hasBias ? "1" : "0"},
+          {"BIAS_HEAD", stride(rank)},
+          {"BIAS_ROW", stride(rank + 1)},
+          {"BIAS_KEY", stride(rank + 2)},
+          {"BIAS_BASE", base},
+          {"BIAS(i)", g.hasBias ? loadCode(type, "bias[i]") : "0.0"}};
 }
 
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options) {
@@ -197,9 +201,9 @@ std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions 
   // are doubles, since products of extents may overflow integers.
   const double scores = 4.0 * double(g.batches * g.heads() * g.rows()) * double(g.keys());
   const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
-  if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
+  if (options.tf32 && call.inputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
     choices.push_back(bindComposedAttention(call, options));
-  choices.push_back(bindTiledAttention(call));
+  choices.push_back(bindTiledAttention(call, attentionPlaces(call)));
   return choices;
 }
 

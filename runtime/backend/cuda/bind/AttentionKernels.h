@@ -1,6 +1,6 @@
 //===- AttentionKernels.h - the two ways to compute attention, and what they share ------------------===//
 //
-//   tiled      own kernels that hold a tile of scores at a time (AttentionTiles.cpp)
+//   tiled      own kernels that hold a tile of scores at a time (AttentionTiles.cpp), on tensor cores in bfloat16
 //   composed   the library's products, with kernels on the lines of scores between them; the scores of one operator
 //              at a time lie in scratch memory (Attention.cpp)
 //
@@ -14,16 +14,25 @@
 
 namespace tessera::rt::cuda {
 
-/// Where a result is written in place of the call's output: its first row, and how many elements lie between two rows
-/// of a head, or of a row's heads, if they lie side by side.
-struct StoredRows {
+/// Where the rows of an operand or a result lie: the first one, and by how many elements rows, heads and batches are
+/// apart. The elements of a row lie side by side.
+struct PlacedRows {
   Place first;
   plan::DType type = plan::F32;
-  int64_t width = 0;
+  int64_t row = 0, head = 0, batch = 0;
 };
+/// As `r` says, in a tensor whose rows of heads have `width` elements: those of `r`, and others beside them.
+PlacedRows placedRows(const AttentionGeometry::Rows &r, Place first, plan::DType type, int64_t width);
 
-/// `stored`: where all results are written, if not in the call's outputs. Those of the gradient have its type.
-CudaKernel bindTiledAttention(const KernelCall &call, const std::vector<StoredRows> *stored = nullptr);
+/// Where everything lies but the bias: dy, q, k, v of the call, and its results. Operands are of one type, results,
+/// too.
+struct AttentionPlaces {
+  std::vector<PlacedRows> operands, results;
+};
+AttentionPlaces attentionPlaces(const KernelCall &call);
+
+/// The call with operands and results at these places.
+CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &places);
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options);
 
 /// An expression for a double with exactly these bits.
@@ -31,7 +40,7 @@ std::string exactNumber(double v);
 /// An expression for the number of keys that `row` sees (AttentionGeometry::inside).
 std::string insideCode(const AttentionGeometry &g);
 /// HAS_BIAS, BIAS(i), BIAS_HEAD, BIAS_ROW, BIAS_KEY; BIAS_BASE adds what `batch` contributes to `at`.
-Constants biasConstants(const AttentionGeometry &g);
+Constants biasConstants(const AttentionGeometry &g, plan::DType type);
 
 } // namespace tessera::rt::cuda
 

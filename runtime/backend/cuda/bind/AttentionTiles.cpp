@@ -1,9 +1,11 @@
 // attention and its gradient without ever holding the scores of more than a tile.
 //
 // A block of 256 threads takes TILE rows of queries of one head and goes over the keys a tile at a time; a thread holds
-// every 16th row and column of a tile. Forward: an online softmax (Milakov and Gimelshein, "Online normalizer
-// calculation for softmax", 2018) as in Dao et al., "FlashAttention" (2022): maximum and sum of a row are corrected as
-// tiles go by, and with them what has been summed of the result. The gradient keeps nothing from the forward pass:
+// some rows and columns of a tile. Products of tiles are scalar arithmetic, and in bfloat16 those of tensor cores:
+// scores and what is made of them are F32 in both cases. Forward: an online softmax (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018) as in Dao et al., "FlashAttention" (2022): maximum and sum of a row are
+// corrected as tiles go by, and with them what has been summed of the result. The gradient keeps nothing from the
+// forward pass:
 //
 //   1  per row: maximum m, 1 / sum, and delta = dy . y, by the forward pass once more
 //   2  per tile of keys: dv += P^T dy, dk += dS^T q over all rows of all heads that meet it
@@ -32,20 +34,40 @@ int tileFactor(const AttentionGeometry &g, bool wideNumbers) {
   return most <= 16 ? 1 : most <= 32 || wideNumbers ? 2 : 4;
 }
 
-/// Where the rows of a tensor lie that has `width` elements in the place of each row of a head.
-void addRows(Constants &constants, const std::string &name, const AttentionGeometry::Rows &r, int64_t width) {
-  constants.push_back({name + "_STRIDE", wide((r.rowsFirst ? r.heads : 1) * width)});
-  constants.push_back({name + "_BASE(batch, head)", "(((batch) * " + wide(r.rowsFirst ? r.rows * r.heads : r.heads) +
-                                                        " + (head)) * " + wide(r.rowsFirst ? width : r.rows * width) +
-                                                        ")"});
+/// Rows of bfloat16 can be multiplied by tensor cores. Those of float16 cannot: gradients of probabilities may be
+/// larger than the type holds.
+bool takesTensorCores(const AttentionPlaces &places) { return places.operands[0].type == plan::BF16; }
+constexpr int64_t kTensorTile = 64; // of TensorProducts.cu
+
+/// Whether the rows can be read in pieces of 16 bytes.
+bool aligned(const PlacedRows &rows, int64_t depth) {
+  const int64_t elements = rows.row | rows.head | rows.batch | depth;
+  return elements * int64_t(bytesPerElement(rows.type)) % 16 == 0 && rows.first.value % 16 == 0;
 }
 
-Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const std::vector<StoredRows> &stored) {
-  const plan::DType type = call.outputs[0].dtype;
+void addRows(Constants &constants, const std::string &name, const PlacedRows &rows) {
+  constants.push_back({name + "_STRIDE", wide(rows.row)});
+  constants.push_back(
+      {name + "_BASE(batch, head)", "((batch) * " + wide(rows.batch) + " + (head) * " + wide(rows.head) + ")"});
+}
+
+Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const AttentionPlaces &places) {
+  const bool gradient = places.results.size() > 1;
+  const PlacedRows *operand = places.operands.data() + (gradient ? 1 : 0);
+  const plan::DType type = operand->type, biasType = g.hasBias ? call.inputs.back().dtype : plan::F32;
   const bool wideNumbers = type == plan::F64;
   const int64_t widest = std::max(g.q.depth, g.v.depth);
+  bool whole = true;
+  for (size_t i = 0; i < places.operands.size(); ++i)
+    whole = whole && aligned(places.operands[i],
+                             i + 1 == places.operands.size() || (gradient && i == 0) ? g.v.depth : g.q.depth);
   Constants constants = {{"T", memoryType(type)},
-                         {"A", memoryType(type)},
+                         {"A", wideNumbers ? "double" : "float"},
+                         {"B", memoryType(biasType)},
+                         {"S", memoryType(places.results[0].type)},
+                         {"LOAD(x)", loadCode(type, "(x)")},
+                         {"STORE(x)", storeCode(places.results[0].type, "(x)")},
+                         {"ALIGNED", whole ? "1" : "0"},
                          {"R", std::to_string(tileFactor(g, wideNumbers))},
                          {"COLUMNS", std::to_string(std::clamp<int64_t>((widest + 15) / 16, 1, wideNumbers ? 4 : 8))},
                          {"BATCHES", wide(g.batches)},
@@ -61,64 +83,95 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const 
                          {"OUTSIDE", exactNumber(g.outside)},
                          {"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())},
                          {"UNDERFLOW", wideNumbers ? "-746.0" : "-104.0"}}; // e^x is 0 below
-  const std::pair<const char *, const AttentionGeometry::Rows *> tensors[] = {
-      {"Q", &g.q}, {"K", &g.k}, {"V", &g.v}, {"Y", &g.y}};
-  for (const auto &[name, r] : tensors)
-    addRows(constants, name, *r, r->depth);
-  if (stored.size() == 1) {
-    addRows(constants, "TO_Y", g.y, stored[0].width);
+  addRows(constants, "Q", operand[0]);
+  addRows(constants, "K", operand[1]);
+  addRows(constants, "V", operand[2]);
+  if (gradient) {
+    addRows(constants, "Y", places.operands[0]);
+    addRows(constants, "TO_Q", places.results[0]);
+    addRows(constants, "TO_K", places.results[1]);
+    addRows(constants, "TO_V", places.results[2]);
   } else {
-    addRows(constants, "TO_Q", g.q, stored[0].width);
-    addRows(constants, "TO_K", g.k, stored[1].width);
-    addRows(constants, "TO_V", g.v, stored[2].width);
+    addRows(constants, "TO_Y", places.results[0]);
   }
-  constants.push_back({"S", memoryType(stored[0].type)});
-  constants.push_back({"STORE(x)", storeCode(stored[0].type, "(x)")});
-  for (auto &constant : biasConstants(g))
+  for (auto &constant : biasConstants(g, biasType))
     constants.push_back(constant);
   return constants;
 }
 
 } // namespace
 
-CudaKernel bindTiledAttention(const KernelCall &call, const std::vector<StoredRows> *stored) {
+PlacedRows placedRows(const AttentionGeometry::Rows &r, Place first, plan::DType type, int64_t width) {
+  PlacedRows rows{first, type};
+  rows.row = (r.rowsFirst ? r.heads : 1) * width;
+  rows.head = (r.rowsFirst ? 1 : r.rows) * width;
+  rows.batch = r.rows * r.heads * width;
+  return rows;
+}
+
+AttentionPlaces attentionPlaces(const KernelCall &call) {
   const AttentionGeometry g = *attentionGeometry(call);
-  std::vector<StoredRows> to;
-  for (const TensorView &y : call.outputs)
-    to.push_back({at(y.data), y.dtype, y.shape.back()});
-  if (stored)
-    to = *stored;
-  const Constants constants = constantsOf(call, g, to);
-  const int64_t lines = g.batches * g.heads() * g.rows(), tile = 16 * tileFactor(g, call.outputs[0].dtype == plan::F64);
+  AttentionPlaces places;
+  auto add = [](std::vector<PlacedRows> &list, const AttentionGeometry::Rows &r, const TensorView &view) {
+    list.push_back(placedRows(r, at(view.data), view.dtype, r.depth));
+  };
+  const bool gradient = call.outputs.size() > 1;
+  const TensorView *operand = call.inputs.data() + (gradient ? 1 : 0);
+  if (gradient)
+    add(places.operands, g.y, call.inputs[0]);
+  add(places.operands, g.q, operand[0]);
+  add(places.operands, g.k, operand[1]);
+  add(places.operands, g.v, operand[2]);
+  if (gradient) {
+    add(places.results, g.q, call.outputs[0]);
+    add(places.results, g.k, call.outputs[1]);
+    add(places.results, g.v, call.outputs[2]);
+  } else {
+    add(places.results, g.y, call.outputs[0]);
+  }
+  return places;
+}
+
+CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &places) {
+  const AttentionGeometry g = *attentionGeometry(call);
+  const Constants constants = constantsOf(call, g, places);
+  const bool tensor = takesTensorCores(places), wideNumbers = places.operands[0].type == plan::F64;
+  const int64_t lines = g.batches * g.heads() * g.rows(), tile = tensor ? kTensorTile : 16 * tileFactor(g, wideNumbers);
   CudaKernel kernel;
-  kernel.description = "generated, tiled";
+  kernel.description = tensor ? "generated, tiled, tensor cores" : "generated, tiled";
   if (lines == 0)
     return kernel;
+  const std::string tiles = std::string(kernels::kAttentionTiles) +
+                            (tensor ? kernels::kAttentionTensorProducts : kernels::kAttentionScalarProducts);
   auto add = [&](const std::string &body, bool gradient, int64_t tasks, std::vector<Place> arguments) {
     Constants all = constants;
     all.push_back({"GRADIENT", gradient ? "1" : "0"});
-    kernel.actions.push_back(Launch{withConstants(all, (kernels::kAttentionTiles + body).c_str()),
-                                    {uint32_t(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
-                                    256,
-                                    std::move(arguments)});
+    Launch launch{withConstants(all, (tiles + body).c_str()),
+                  {uint32_t(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
+                  256,
+                  std::move(arguments)};
+    launch.bits = tensor ? 16 : 32;
+    kernel.actions.push_back(std::move(launch));
   };
-  const bool gradient = call.name() == "attention_grad";
-  const size_t first = gradient ? 1 : 0;
-  const Place q = at(call.inputs[first].data), k = at(call.inputs[first + 1].data), v = at(call.inputs[first + 2].data),
-              none, bias = g.hasBias ? at(call.inputs[first + 3].data) : none; // none: never read or written
+  const bool gradient = places.results.size() > 1;
+  const PlacedRows *operand = places.operands.data() + (gradient ? 1 : 0);
+  const Place q = operand[0].first, k = operand[1].first, v = operand[2].first, none,
+              bias = g.hasBias ? at(call.inputs.back().data) : none; // none: never read or written
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
+  const std::string forward = std::string(kernels::kAttentionRowTotals) + kernels::kAttentionForward;
   if (!gradient) {
-    add(kernels::kAttentionForward, false, rowTasks, {q, k, v, bias, none, to[0].first, none});
+    add(forward, false, rowTasks, {q, k, v, bias, none, places.results[0].first, none});
     return kernel;
   }
-  const Place dy = at(call.inputs[0].data),
-              statistics = kernel.reserve(3 * uint64_t(lines) * bytesPerElement(call.outputs[0].dtype));
+  const Place dy = places.operands[0].first,
+              statistics = kernel.reserve(3 * uint64_t(lines) * (wideNumbers ? sizeof(double) : sizeof(float)));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
-  add(kernels::kAttentionForward, true, rowTasks, {q, k, v, bias, dy, none, statistics});
-  add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionKeyGradients, true, keyTasks,
-      {q, k, v, bias, dy, statistics, to[1].first, to[2].first});
-  add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionRowGradients, true, rowTasks,
-      {q, k, v, bias, dy, statistics, to[0].first});
+  const std::string gradientTiles = kernels::kAttentionGradientTiles;
+  add(forward, true, rowTasks, {q, k, v, bias, dy, none, statistics});
+  add(gradientTiles + kernels::kAttentionKeyGradients, true, keyTasks,
+      {q, k, v, bias, dy, statistics, places.results[1].first, places.results[2].first});
+  add(gradientTiles + kernels::kAttentionRowGradients, true, rowTasks,
+      {q, k, v, bias, dy, statistics, places.results[0].first});
   return kernel;
 }
 

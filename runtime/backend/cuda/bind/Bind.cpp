@@ -218,7 +218,10 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
   static const std::set<std::string, std::less<>> anyType = {"reshape",       "transpose",     "slice",    "pad",
                                                              "concat",        "gather",        "max_pool", "avg_pool",
                                                              "max_pool_grad", "avg_pool_grad", kMicroRows};
-  if (!hasHalf(call) || anyType.contains(call.name()))
+  // Attention reads and writes 16 bits itself, unless its sums are F64.
+  const bool own =
+      anyType.contains(call.name()) || (call.name().starts_with("attention") && call.outputs[0].dtype != plan::F64);
+  if (!hasHalf(call) || own)
     return it->second(call, options);
   // Products of 16 bits run on tensor cores as they are. Where the library refuses that, they run on F32 copies, which
   // TF32 holds without loss.

@@ -47,8 +47,9 @@ struct Launch {
   std::vector<Place> arguments;
   std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
   uint32_t counters =
-      0; // of 32 bits, 0 before and after each run; their address is the last argument where there is no
-         // table; 0: there are none
+      0;         // of 32 bits, 0 before and after each run; their address is the last argument where there is no
+                 // table; 0: there are none
+  int bits = 32; // of the numbers that it multiplies; 16: on tensor cores
   // Where it is a loop over points, which can stand in a table with others (LoopTable.h):
   std::shared_ptr<const PointLoop> loop = nullptr;
   int64_t points = 0; // of the loop, or results of the sums

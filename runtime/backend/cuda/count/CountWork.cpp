@@ -25,6 +25,7 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     return found == own.end() ? 0 : found->second;
   };
   if (const auto *launch = std::get_if<Launch>(&action)) {
+    work.bits = launch->bits;
     for (const Place &argument : launch->arguments)
       work.bytes += at(argument);
   } else if (const auto *matmul = std::get_if<LibraryMatMul>(&action)) {

@@ -19,8 +19,7 @@ public:
       for (const TensorView &view : *views)
         if (!view.layout.plain())
           return std::nullopt;
-    const std::optional<std::vector<StoredRows>> stored =
-        call().name() == "attention" ? narrowed(reader) : beside(reader);
+    std::optional<std::vector<PlacedRows>> stored = call().outputs.size() == 1 ? narrowed(reader) : beside(reader);
     if (!stored)
       return std::nullopt;
     JoinedKernel both;
@@ -30,7 +29,9 @@ public:
     both.set.accesses[1].reads.clear();
     if (meet(both.set.accesses[1].writes, both.set.accesses[0].reads))
       return std::nullopt;
-    both.kernel = bindTiledAttention(call(), &*stored);
+    AttentionPlaces places = attentionPlaces(call());
+    places.results = std::move(*stored);
+    both.kernel = bindTiledAttention(call(), places);
     return both;
   }
 
@@ -59,7 +60,7 @@ private:
   }
 
   /// The result in the type of a conversion.
-  std::optional<std::vector<StoredRows>> narrowed(size_t s) const {
+  std::optional<std::vector<PlacedRows>> narrowed(size_t s) const {
     const KernelCall &reader = calls_[s];
     const TensorView &made = call().outputs[0];
     if (made.dtype != plan::F32 || !isExpressionKernel(reader.name()) || reader.inputs.size() != 1 ||
@@ -71,11 +72,11 @@ private:
     if (!e || e->bits != 0 || reader.outputs.size() != 1 || to.elements() != made.elements() ||
         bytesPerElement(to.dtype) != 2 || !isFloat(to.dtype))
       return std::nullopt;
-    return std::vector<StoredRows>{{at(to.data), to.dtype, made.shape.back()}};
+    return std::vector<PlacedRows>{placedRows(attentionGeometry(call())->y, at(to.data), to.dtype, made.shape.back())};
   }
 
   /// The results side by side in the rows of a concatenation.
-  std::optional<std::vector<StoredRows>> beside(size_t s) const {
+  std::optional<std::vector<PlacedRows>> beside(size_t s) const {
     const KernelCall &reader = calls_[s];
     const size_t results = call().outputs.size();
     if (reader.name() != "concat" || reader.inputs.size() != results)
@@ -83,7 +84,9 @@ private:
     const TensorView &to = reader.outputs[0];
     if (reader.intAttribute("dim") != int64_t(to.shape.size()) - 1)
       return std::nullopt;
-    std::vector<StoredRows> stored(results);
+    const AttentionGeometry g = *attentionGeometry(call());
+    const AttentionGeometry::Rows *rows[] = {&g.q, &g.k, &g.v};
+    std::vector<PlacedRows> stored(results);
     for (size_t o = 0; o < results; ++o) {
       const std::optional<size_t> i = reads(s, o);
       if (!i || reader.inputs[*i].data != call().outputs[o].data || reader.inputs[*i].shape != call().outputs[o].shape)
@@ -91,7 +94,7 @@ private:
       Place place = at(to.data);
       for (size_t before = 0; before < *i; ++before)
         place.value += uint64_t(reader.inputs[before].shape.back()) * bytesPerElement(to.dtype);
-      stored[o] = {place, to.dtype, to.shape.back()};
+      stored[o] = placedRows(*rows[o], place, to.dtype, to.shape.back());
     }
     return stored;
   }

@@ -1,95 +1,96 @@
 // If dy is null, y is stored. Otherwise the statistics [3, LINES] are stored: maximum, 1 / sum,
 // delta.
-extern "C" __global__ void __launch_bounds__(256)
-    k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
+extern "C" __global__ void __launch_bounds__(256, 1)
+    k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const B *__restrict__ bias,
       const T *__restrict__ dy, S *__restrict__ y, A *__restrict__ statistics) {
   __shared__ Shared h;
-  const int t = (int)threadIdx.x, tx = t % 16, ty = t / 16;
+  const int t = (int)threadIdx.x;
   const A lowest = (A)LOWEST;
   const i64 tiles = (ROWS + TILE - 1) / TILE;
   for (i64 task = blockIdx.x; task < BATCHES * HEADS * tiles; task += gridDim.x) {
     const i64 first = task % tiles * TILE, head = task / tiles % HEADS, batch = task / tiles / HEADS;
     const i64 rows = ROWS - first < TILE ? ROWS - first : TILE;
     const T *pq = q + Q_BASE(batch, head) + first * Q_STRIDE, *pk = kk + K_BASE(batch, head / GROUP),
-            *pv = v + V_BASE(batch, head / GROUP), *pb = bias_of(bias, batch, head);
+            *pv = v + V_BASE(batch, head / GROUP);
+    const B *pb = bias_of(bias, batch, head);
     const i64 seen = HAS_BIAS ? KEYS : inside(first + rows - 1);
-    A delta[R], top[R], sum[R];
-    EACH (i, R)
+    A delta[HELD_ROWS], top[HELD_ROWS], sum[HELD_ROWS];
+    EACH (i, HELD_ROWS)
       delta[i] = 0;
     for (i64 column = 0; column < WIDTH; column += 16 * COLUMNS) {
-      A o[R][COLUMNS];
-      EACH (i, R)
-        EACH (j, COLUMNS)
+      A o[HELD_ROWS][HELD_COLUMNS];
+      EACH (i, HELD_ROWS)
+        EACH (j, HELD_COLUMNS)
           o[i][j] = 0;
-      EACH (i, R)
+      EACH (i, HELD_ROWS)
         top[i] = lowest, sum[i] = 0;
       bool asked = false;
       for (i64 key0 = 0; key0 < KEYS; key0 += TILE) {
         if (key0 >= seen && !asked) {
           // The test is negated, so that nothing is left out where a score is NaN.
           bool counts = false;
-          EACH (i, R)
-            if (ty + 16 * i < rows)
-              counts |= !(inside(first + ty + 16 * i) > 0 && (A)OUTSIDE - top[i] < (A)UNDERFLOW);
-          if (!any(counts, h, t))
+          EACH (i, HELD_ROWS)
+            if (row_at(t, i) < rows)
+              counts |= !(inside(first + row_at(t, i)) > 0 && (A)OUTSIDE - top[i] < (A)UNDERFLOW);
+          if (!__syncthreads_or(counts))
             break;
           asked = true;
         }
         const i64 keys = KEYS - key0 < TILE ? KEYS - key0 : TILE;
-        A s[R][R];
+        A s[HELD_ROWS][HELD_KEYS];
         if (key0 < seen)
           product(s, pq, Q_STRIDE, rows, pk + key0 * K_STRIDE, K_STRIDE, keys, DEPTH, h, t);
         else {
-          EACH (i, R)
-            EACH (j, R)
+          EACH (i, HELD_ROWS)
+            EACH (j, HELD_KEYS)
               s[i][j] = 0;
         }
-        A largest[R], part[R];
-        EACH (i, R) {
+        A largest[HELD_ROWS], part[HELD_ROWS];
+        EACH (i, HELD_ROWS) {
           largest[i] = lowest;
-          EACH (j, R) {
-            const i64 key = tx + 16 * j, row = ty + 16 * i;
+          EACH (j, HELD_KEYS) {
+            const i64 key = key_at(t, j), row = row_at(t, i);
             s[i][j] = key < keys && row < rows ? score(s[i][j], first + row, key0 + key, pb) : lowest;
             largest[i] = op_max(largest[i], s[i][j]);
           }
         }
         totals(largest, true, h, t);
-        EACH (i, R) {
+        EACH (i, HELD_ROWS) {
           const A now = op_max(top[i], largest[i]);
           const A shrink = now == lowest ? (A)1 : op_exp(top[i] - now);
           top[i] = now;
           part[i] = 0;
-          EACH (j, R) {
+          EACH (j, HELD_KEYS) {
             const A p = s[i][j] == lowest ? (A)0 : op_exp(s[i][j] - now);
-            h.p[ty + 16 * i][tx + 16 * j] = p;
+            put(h, row_at(t, i), key_at(t, j), p, false);
             part[i] += p;
           }
           sum[i] *= shrink;
-          EACH (j, COLUMNS)
+          EACH (j, HELD_COLUMNS)
             o[i][j] *= shrink;
         }
         totals(part, false, h, t);
-        EACH (i, R)
+        EACH (i, HELD_ROWS)
           sum[i] += part[i];
-        accumulate<COLUMNS>(o, false, pv + key0 * V_STRIDE, V_STRIDE, keys, column, WIDTH, h, t);
+        accumulate(o, false, pv + key0 * V_STRIDE, V_STRIDE, keys, column, WIDTH, h, t);
       }
-      EACH (i, R)
-        EACH (j, COLUMNS) {
-          const i64 row = ty + 16 * i, c = column + tx + 16 * j;
+      EACH (i, HELD_ROWS)
+        EACH (j, HELD_COLUMNS) {
+          const i64 row = row_at(t, i), c = column + column_at(t, j);
           if (row >= rows || c >= WIDTH)
             continue;
 #if GRADIENT
-          delta[i] += (A)dy[Y_BASE(batch, head) + (first + row) * Y_STRIDE + c] * (o[i][j] / sum[i]);
+          delta[i] += (A)LOAD(dy[Y_BASE(batch, head) + (first + row) * Y_STRIDE + c]) * (o[i][j] / sum[i]);
 #else
-          y[TO_Y_BASE(batch, head) + (first + row) * TO_Y_STRIDE + c] = STORE((T)(o[i][j] / sum[i]));
+          y[TO_Y_BASE(batch, head) + (first + row) * TO_Y_STRIDE + c] = STORE(o[i][j] / sum[i]);
 #endif
         }
     }
     if (GRADIENT) {
       totals(delta, false, h, t);
-      EACH (i, R)
-        if (tx == 0 && ty + 16 * i < rows) {
-          const i64 line = (batch * HEADS + head) * ROWS + first + ty + 16 * i;
+      EACH (i, HELD_ROWS)
+        if (sharer(t) == 0 && row_at(t, i) < rows) {
+          const i64 line = (batch * HEADS + head) * ROWS + first + row_at(t, i);
           statistics[line] = top[i];
           statistics[LINES + line] = (A)1 / sum[i];
           statistics[2 * LINES + line] = delta[i];
