@@ -37,7 +37,7 @@ namespace {
 
 bool isFree(Operation *op) { return op && graph::loopPart(op) == LoopPart::Free; }
 
-/// Whether the operator passes its operand on inside a loop (a broadcast or a widening cast).
+/// Whether loops compute the operator for themselves, from operands (a broadcast, a widening cast, what is repeated).
 bool isPassing(Operation *op) { return isFree(op) && op->getNumOperands() > 0; }
 
 class FunctionFuser {

@@ -68,6 +68,16 @@ def RoundProductsPass : GraphPass<"graph-round-products"> {
   }];
 }
 
+def RepeatPass : GraphPass<"graph-repeat"> {
+  let summary = "Lets loops compute values again that it would cost more to read";
+  let description = [{
+    A loop (dialects/graph/Fusion.h) that reads what another loop makes gets copies of the operators that make it, with
+    the attribute `graph.repeats`, if it reads their operands anyway, or if one value in place of others saves bytes.
+    Such copies are free: every loop that reads them computes them. The pass runs after graph-simplify, which would merge
+    the copies with the originals, and before graph-round-products, which looks at what memory holds.
+  }];
+}
+
 def IndexLimitsPass : GraphPass<"graph-index-limits"> {
   let summary = "Writes on inputs and targets the limit of their values";
   let description = [{

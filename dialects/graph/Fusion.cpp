@@ -3,6 +3,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Order.h"
+#include "dialects/graph/Repeats.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
@@ -25,7 +26,7 @@ static bool isSplat(Operation *op) {
 }
 
 LoopPart loopPart(Operation *op) {
-  if (isSplat(op) || isStretch(op) || isWidening(op))
+  if (isSplat(op) || isStretch(op) || isWidening(op) || (op->hasAttr(kRepeatsAttr) && isElementwise(op)))
     return LoopPart::Free;
   if (isElementwise(op))
     return LoopPart::Points;
@@ -43,24 +44,29 @@ constexpr int kNear = 32;
 
 bool isFusable(LoopPart part) { return part == LoopPart::Points || part == LoopPart::Reduction; }
 
-/// The value from which Free steps make this one; -1 if it is a splat.
-int source(const DataFlow &flow, int value) {
-  for (int maker; (maker = flow.values[value].maker) >= 0;) {
-    const DataFlow::Step &step = flow.steps[maker];
-    if (step.part != LoopPart::Free)
-      break;
-    if (step.reads.empty())
-      return -1;
-    value = step.reads.front();
+/// Adds the values from which Free steps make this one; none if it is a splat. What several of its operands stem from
+/// is added once.
+void addSources(const DataFlow &flow, int value, llvm::SmallVectorImpl<int> &list) {
+  const int maker = flow.values[value].maker;
+  if (maker < 0 || flow.steps[maker].part != LoopPart::Free) {
+    list.push_back(value);
+    return;
   }
-  return value;
+  const DataFlow::Step &step = flow.steps[maker];
+  if (step.reads.size() == 1)
+    return addSources(flow, step.reads.front(), list);
+  llvm::SmallVector<int> all;
+  for (int read : step.reads)
+    addSources(flow, read, all);
+  for (int v : all)
+    if (!llvm::is_contained(list, v))
+      list.push_back(v);
 }
 
 llvm::SmallVector<int> sources(const DataFlow &flow, const DataFlow::Step &step) {
   llvm::SmallVector<int> list;
   for (int read : step.reads)
-    if (int value = source(flow, read); value >= 0)
-      list.push_back(value);
+    addSources(flow, read, list);
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Repeats.h"
 
 #include <algorithm>
 #include <functional>
@@ -82,7 +83,7 @@ OperatorKey keyOf(Operation *op) {
   OperatorKey key = {op->getName().getAsOpaquePointer(), op->getPropertiesAsAttribute().getAsOpaquePointer()};
   for (Type type : op->getOperandTypes())
     key.push_back(type.getAsOpaquePointer());
-  key.push_back(nullptr);
+  key.push_back(op->getAttr(graph::kRepeatsAttr).getAsOpaquePointer());
   for (Type type : op->getResultTypes())
     key.push_back(type.getAsOpaquePointer());
   return key;

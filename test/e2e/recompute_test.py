@@ -174,7 +174,7 @@ def auto_takes_the_cheapest_segments_that_fit(c):
 
         text = c.compile(model, "full:99", "--inputs", "x", code=1, **options)
         count = int(text.split("the forward half has ")[1].split()[0])
-        assert 2 <= count <= 6, text
+        assert 2 <= count <= 7, text
         found = [outcome(r) for r in ["none", "cheap"] + ["full:" + ",".join(map(str, s)) for s in subsets(count)]]
         least, most = min(arena for arena, _, _ in found), found[0][0]
         some = 0

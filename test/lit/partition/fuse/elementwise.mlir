@@ -113,3 +113,24 @@ func.func @two_numbers(%n: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %g = graph.neg %n : (tensor<f32>) -> tensor<f32>
   return %l, %g : tensor<f32>, tensor<f32>
 }
+
+// A loop computes what is marked for itself, from several operands and through others that are marked. Outside it is
+// gone.
+// CHECK-LABEL: func.func @repeated
+func.func @repeated(%x: tensor<4x8xf32>, %b: tensor<4x1xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  // CHECK-NEXT: %[[Y:.*]] = graph.fused(%arg0, %arg1)
+  // CHECK: graph.mul
+  // CHECK: %[[P:.*]] = graph.matmul %[[Y]]
+  // CHECK-NEXT: %[[Z:.*]] = graph.fused(%{{.*}}) {{.*}}: (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  // CHECK: graph.mul %{{.*}} {graph.repeats}
+  // CHECK: graph.relu %{{.*}} {graph.repeats}
+  // CHECK: graph.add
+  // CHECK: return %[[P]], %[[Z]]
+  %m = graph.mul %x, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %y = graph.relu %m : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %p = graph.matmul %y, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %m2 = graph.mul %x, %b {graph.repeats} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %y2 = graph.relu %m2 {graph.repeats} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %z = graph.add %p, %y2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %p, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
