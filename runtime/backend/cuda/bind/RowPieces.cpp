@@ -53,8 +53,8 @@ private:
   const Shape full_, row_;
 };
 
-/// The pieces of a softmax, in the types of SoftmaxLines.cpp: sums, and what follows from them once for each row, in F64,
-/// and what is computed for each element in the type of the call.
+/// The pieces of a softmax, in the types of SoftmaxLines.cpp: sums, and what follows from them once for each row, in
+/// F64, and what is computed for each element in the type of the call.
 std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
   const AxisGeometry g = *axisGeometry(call);
   if (g.inner != 1)

@@ -1,5 +1,5 @@
-// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64, all else in the type of
-// the call.
+// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64, all else in the type
+// of the call.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
