@@ -26,7 +26,7 @@ std::string SumEnd::source() const {
   }
   if (counts)
     signature += ", u32 *counters";
-  return prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) + ") k(" + signature +
+  return prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) + ", 1) k(" + signature +
          ") {\n" + before + code + after + "}\n";
 }
 
