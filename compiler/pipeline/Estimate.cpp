@@ -14,9 +14,10 @@ namespace tessera::compiler {
 
 namespace {
 
-/// The effort of an estimate's search for cuts, in the search's unit, which is roughly seconds: the best cut along an
-/// order of the network, not more.
-constexpr strategies::StageOptions kLittle = {.work = 0.03, .mostDownsets = 4000};
+/// The efforts of an estimate's search for cuts, in the search's unit, which is roughly seconds, and the most downsets: the
+/// best cut along an order of the network, not more. The next effort is for networks of which the one before finds no cut.
+constexpr double kEfforts[] = {0.03, 0.3, 3};
+constexpr uint32_t kMostDownsets = 4000;
 
 class Estimator {
 public:
@@ -39,10 +40,14 @@ public:
       problem_ = forward_.problem(priced_.times, costs, steps, anywhere);
       if (int64_t(steps.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
         return false;
-      found = strategies::findStages(problem_, kLittle);
-      if (found.plan.empty()) { // the memory is an estimate, and the arena decides
-        problem_.devices[0].memory = -1;
-        found = strategies::findStages(problem_, kLittle);
+      for (double work : kEfforts) {
+        found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+        if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+          problem_.devices[0].memory = -1;
+          found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+        }
+        if (!found.plan.empty() || found.infeasible)
+          break;
       }
       if (!found.plan.empty())
         break;
