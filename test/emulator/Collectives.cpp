@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace tessera::emulator {
 namespace {
