@@ -33,8 +33,8 @@ struct PipelineOptions {
   strategies::StagePlaces places(int64_t devices) const { return {int(devices), chunks, returns}; }
 };
 
-/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv", or "auto" for stages that are to be chosen. Empty text:
-/// the defaults. Reads no file.
+/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv", or "auto" for stages that are to be chosen. Empty
+/// text: the defaults. Reads no file.
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
 /// Reads the file of the schedule, if it is one. An error if so many devices cannot take so many micro-batches in this
 /// schedule.

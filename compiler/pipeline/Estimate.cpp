@@ -14,8 +14,9 @@ namespace tessera::compiler {
 
 namespace {
 
-/// The efforts of an estimate's search for cuts, in the search's unit, which is roughly seconds, and the most downsets: the
-/// best cut along an order of the network, not more. The next effort is for networks of which the one before finds no cut.
+/// The efforts of an estimate's search for cuts, in the search's unit, which is roughly seconds, and the most downsets:
+/// the best cut along an order of the network, not more. The next effort is for networks of which the one before finds
+/// no cut.
 constexpr double kEfforts[] = {0.03, 0.3, 3};
 constexpr uint32_t kMostDownsets = 4000;
 

@@ -1,8 +1,8 @@
 //===- Estimate.h - what stages will take, before a program is made local ---------------------------===//
 //
 // Many pipelines are compared before one is made. The function that is cut has strategies, but is still the whole
-// program. Of what each of its operators takes on a rank follows where it would be cut, with little effort, and how long
-// the step would be in orders with names. The order "auto" is no longer than the best of these.
+// program. Of what each of its operators takes on a rank follows where it would be cut, with little effort, and how
+// long the step would be in orders with names. The order "auto" is no longer than the best of these.
 //
 //   StagesToPrice priced{train, times, once, bytesOnRank, all, limit};
 //   std::vector<StagesEstimate> found = estimateStages(priced, {"auto", "interleaved:2"});

@@ -1,8 +1,8 @@
 //===- ForwardPass.h - the forward pass of a function as a problem of stages -----------------------===//
 //
-// Nodes are the operators of the forward pass. Each bears what the backward pass does for it, too: a gradient belongs to
-// the forward operator that it is a gradient of, its home. What is left of the backward pass goes where the largest of
-// what it reads has its home. Parameters and their states count where they are read first.
+// Nodes are the operators of the forward pass. Each bears what the backward pass does for it, too: a gradient belongs
+// to the forward operator that it is a gradient of, its home. What is left of the backward pass goes where the largest
+// of what it reads has its home. Parameters and their states count where they are read first.
 //
 //   ForwardPass forward(func);
 //   std::vector<int> steps;                                             // by node

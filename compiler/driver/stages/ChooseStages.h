@@ -1,8 +1,8 @@
 //===- ChooseStages.h - stages, micro-batches and a mesh for a number of ranks -----------------------===//
 //
 // --pipeline auto. Trials (StageTrials.h) take strategies from a short search on the mesh of a stage and estimate the
-// step in stages (compiler/pipeline/Estimate.h). Those that seem best are made in full, and the one that is predicted to
-// take least is taken. One stage is a plan without stages, as ever.
+// step in stages (compiler/pipeline/Estimate.h). Those that seem best are made in full, and the one that is predicted
+// to take least is taken. One stage is a plan without stages, as ever.
 //
 //   Expected<ChosenStages> chosen = chooseStages(run, fitMemory);
 //   // now run.pipeline, run.assign.mesh and run.training.accumulate say what was chosen

@@ -1,7 +1,7 @@
 //===- StageTrials.h - which numbers of stages and micro-batches are tried -------------------------===//
 //
-// Ranks can be arranged as one stage or as several, the batch can pass in few micro-batches or in many, and the ranks of
-// a stage have a mesh. Together these are too many: what a trial takes is known only after a search. So
+// Ranks can be arranged as one stage or as several, the batch can pass in few micro-batches or in many, and the ranks
+// of a stage have a mesh. Together these are too many: what a trial takes is known only after a search. So
 //
 //   - the numbers of stages come in the order of what they take at least, and those that cannot be faster are left out;
 //   - of the first that fits, all simple meshes are tried, of the others those most like the best so far, with the

@@ -77,8 +77,8 @@ static void keepChannels(ShardingRule &rule) {
 void giveLeaves(ShardingRule &rule, int64_t most) {
   rule.linear.clear();
   keepChannels(rule);
-  // What a convolution sums over are channels. A leaf of them would copy its part of the image, and every leaf would write
-  // the whole result.
+  // What a convolution sums over are channels. A leaf of them would copy its part of the image, and every leaf would
+  // write the whole result.
   bool given = windowsReachResults(rule);
   const int count = int(rule.factors.size());
   for (int f = 0; f < count; ++f) {

@@ -24,9 +24,9 @@ namespace tessera::dist {
 
 /// Gives the first summed factor that can have them leaves: the largest power of two up to `most` that divides it. Such
 /// a factor is the major one of its dimensions, and no window slides over it. Every other summed factor becomes whole,
-/// and so do factors of statistics and the channels that a convolution sums over. No operand may be a partial sum. Output
-/// channels of operators with windows stay together in blocks of 16, since libraries compute fewer in another way. All
-/// channels of a gradient of weights are output channels.
+/// and so do factors of statistics and the channels that a convolution sums over. No operand may be a partial sum.
+/// Output channels of operators with windows stay together in blocks of 16, since libraries compute fewer in another
+/// way. All channels of a gradient of weights are output channels.
 void giveLeaves(ShardingRule &rule, int64_t most);
 
 /// The factor of the rule whose elements are leaves; -1: none has more than one.

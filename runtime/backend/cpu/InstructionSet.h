@@ -13,7 +13,8 @@ namespace tessera::rt {
 /// Each has what those before it have.
 enum class InstructionSet { Baseline, Avx2, Avx512 };
 
-/// That of the processor, as far as we compile for it: Avx2 comes with fused multiply-add, Avx512 with F, BW, DQ and VL.
+/// That of the processor, as far as we compile for it: Avx2 comes with fused multiply-add, Avx512 with F, BW, DQ and
+/// VL.
 inline InstructionSet instructionSet() {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))

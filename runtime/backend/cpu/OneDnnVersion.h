@@ -28,8 +28,8 @@ struct Wanted {
   dnnl::primitive_attr attributes = dnnlAttributes();
   bool (*accepts)(const std::string &implementation) = nullptr; // null: oneDNN's first choice
 };
-/// The first of oneDNN's implementations that is accepted; empty where there is none. In version 2 what the primitive was
-/// described by must still be there.
+/// The first of oneDNN's implementations that is accepted; empty where there is none. In version 2 what the primitive
+/// was described by must still be there.
 template <typename PrimitiveDesc> PrimitiveDesc firstAccepted(PrimitiveDesc pd, const Wanted &wanted) {
   while (pd && wanted.accepts && !wanted.accepts(pd.impl_info_str()))
     if (!pd.next_impl())

@@ -97,8 +97,8 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
 
 namespace {
 
-/// least[j] = min over s of own[s] + f0[j * stride0 + s] + f1[j * stride1 + s] + ..., for j < rows. Four lanes stand for
-/// one minimum, since compilers do not vectorise a plain one.
+/// least[j] = min over s of own[s] + f0[j * stride0 + s] + f1[j * stride1 + s] + ..., for j < rows. Four lanes stand
+/// for one minimum, since compilers do not vectorise a plain one.
 TESSERA_CLONES void leastOfSums(const double *own, const double *const *f, const size_t *strides, size_t count,
                                 size_t n, size_t rows, double *scratch, double *least) {
   for (size_t j = 0; j < rows; ++j) {

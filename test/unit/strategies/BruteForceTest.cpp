@@ -1,5 +1,5 @@
-// The search's answer on small random programs costs exactly what the best of all strategies costs: every sharding of the
-// arguments and every strategy of every operator, priced as the plan is.
+// The search's answer on small random programs costs exactly what the best of all strategies costs: every sharding of
+// the arguments and every strategy of every operator, priced as the plan is.
 #include "EveryStrategy.h"
 #include "Programs.h"
 

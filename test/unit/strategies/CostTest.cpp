@@ -148,8 +148,8 @@ TEST_CASE("an operator with leaves costs its leaves, the copies that they read, 
     whole.factors.resize(info->cls->rule.factors.size());
     return model.compute(*info->cls, whole);
   };
-  // 4 leaves of 4 of the 16 indices. Each reads its indices where they lie and a copy of its part of dy, which is read and
-  // written, and writes a result, at one byte a ns. The loop reads 4 results and writes one.
+  // 4 leaves of 4 of the 16 indices. Each reads its indices where they lie and a copy of its part of dy, which is read
+  // and written, and writes a result, at one byte a ns. The loop reads 4 results and writes one.
   const Cost indices = 4 * 4, part = 3 * 4 * 4 * 4, result = 3 * 5 * 4 * 4;
   CHECK(cost("table") == 4 * (indices + part + result) + 4 * 2 * part + (4 + 1) * result);
   // A product adds its leaves itself.

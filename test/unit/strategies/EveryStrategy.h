@@ -1,13 +1,13 @@
-// The least cost of a small program over every sharding of its arguments, every strategy of every operator, and so every
-// place where a sum is paid. It shares nothing with the search but the rules and the cost model: no groups, no tables of
-// states, no bounds by messages.
+// The least cost of a small program over every sharding of its arguments, every strategy of every operator, and so
+// every place where a sum is paid. It shares nothing with the search but the rules and the cost model: no groups, no
+// tables of states, no bounds by messages.
 //
-// Operators are taken in program order. What comes later sees of the choices before it only how the values that are read
-// later are handed on, and which copies of them are paid. So of all choices that agree in this the cheapest stays. A
-// choice goes if it costs the limit, with the least that every later operator costs by itself.
+// Operators are taken in program order. What comes later sees of the choices before it only how the values that are
+// read later are handed on, and which copies of them are paid. So of all choices that agree in this the cheapest stays.
+// A choice goes if it costs the limit, with the least that every later operator costs by itself.
 //
-// Kernels are priced one by one, and a value is resharded once to each sharding: programs have no loop of two operators,
-// and what they return is no update.
+// Kernels are priced one by one, and a value is resharded once to each sharding: programs have no loop of two
+// operators, and what they return is no update.
 #ifndef TESSERA_TEST_UNIT_STRATEGIES_EVERYSTRATEGY_H
 #define TESSERA_TEST_UNIT_STRATEGIES_EVERYSTRATEGY_H
 

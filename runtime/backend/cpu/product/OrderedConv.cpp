@@ -1,6 +1,6 @@
-// Rows of the product are pixels of all images, its columns the channels of the result, its terms the other channels. An
-// image lies row-major or in blocks of channels, filters row-major or in blocks of both kinds. With strides the pixels of
-// the smaller image are rows: forward they are the result's, and the gradient is 0 between them.
+// Rows of the product are pixels of all images, its columns the channels of the result, its terms the other channels.
+// An image lies row-major or in blocks of channels, filters row-major or in blocks of both kinds. With strides the
+// pixels of the smaller image are rows: forward they are the result's, and the gradient is 0 between them.
 #include "runtime/backend/cpu/product/OrderedConv.h"
 
 #include "runtime/backend/KernelChecks.h"

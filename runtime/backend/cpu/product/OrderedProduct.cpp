@@ -1,7 +1,7 @@
 // A tile of the result is computed by one thread, chunk by chunk of its terms. A chunk is a part of a leaf, a leaf, or
-// several neighbouring leaves: as many terms as fit the caches with the tile's columns of B, which are copied there. Rows
-// of A are copied panel by panel. What is copied next is fetched while products are computed, since copies alone would
-// wait for memory: without that they cost a tenth of the time.
+// several neighbouring leaves: as many terms as fit the caches with the tile's columns of B, which are copied there.
+// Rows of A are copied panel by panel. What is copied next is fetched while products are computed, since copies alone
+// would wait for memory: without that they cost a tenth of the time.
 //
 // Of what a chunk leaves behind, a binary counter says what it is added to: after leaf number i, as many sums are
 // complete as i has ones at its end (0: none, 1: l0 + l1, 3: l2 + l3, and that to l0 + l1).
@@ -22,9 +22,9 @@
 namespace tessera::rt {
 namespace {
 
-// A panel of A is 12 KiB then, the columns of B 384 KiB: the first cache, and as much of the second as leaves room for the
-// columns that come next. Of the sizes tried (192 to 512 terms, 120 to 768 rows, 256 to 1,024 columns) these are the
-// fastest for the products of an MLP, GPT-2 and a ViT.
+// A panel of A is 12 KiB then, the columns of B 384 KiB: the first cache, and as much of the second as leaves room for
+// the columns that come next. Of the sizes tried (192 to 512 terms, 120 to 768 rows, 256 to 1,024 columns) these are
+// the fastest for the products of an MLP, GPT-2 and a ViT.
 constexpr int64_t kTerms = 256, kTileRows = 768, kTileColumns = 384;
 constexpr int64_t kLine = 16;      // numbers of a line of the cache
 constexpr int64_t kPad = kLine;    // between copied rows: rows a power of two apart would share lines of the cache

@@ -1,8 +1,8 @@
 //===- OrderedProduct.h - products in float32 whose bits do not depend on how they are cut ------------------===//
 //
-// y = A * B for reproducible plans. The terms of a leaf are added in ascending order, one fused multiply-add each, and the
-// leaves' sums as a balanced tree, neighbours first. Rows, columns, threads, tiles and instruction set change no bit: one
-// rank's product with four leaves is the tree of four ranks' products with one leaf each.
+// y = A * B for reproducible plans. The terms of a leaf are added in ascending order, one fused multiply-add each, and
+// the leaves' sums as a balanced tree, neighbours first. Rows, columns, threads, tiles and instruction set change no
+// bit: one rank's product with four leaves is the tree of four ranks' products with one leaf each.
 //
 // How the operands lie is told by ProductOperands, which copies parts of them.
 //
