@@ -70,11 +70,26 @@ module attributes {dist.leaves = 2 : i64} {
 // Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
 module attributes {dist.leaves = 2 : i64} {
   // CHECK-LABEL: func.func @pieces
-  func.func @pieces(%dy: tensor<3x64x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">},
-                    %w: tensor<64x32x1xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
+  func.func @pieces(%i: tensor<8xi32> {dist.sharding = #dist.sharding<"[-]">},
+                    %dy: tensor<3x8x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
+      -> (tensor<3x5x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">}) {
+    // CHECK: graph.slice %arg0 {graph.in_place, graph.name
+    // CHECK-NEXT: graph.slice %arg1 {graph.name
+    %dt = graph.scatter_add %i, %dy {graph.name = "table", axis = 1 : i64, size = 5 : i64, dist.strategy = #dist.strategy<"">} : (tensor<8xi32>, tensor<3x8x4xf32>) -> tensor<3x5x4xf32>
+    return %dt : tensor<3x5x4xf32>
+  }
+}
+
+// -----
+
+// The channels that a convolution sums over have no leaves.
+module attributes {dist.leaves = 2 : i64} {
+  // CHECK-LABEL: func.func @channels
+  func.func @channels(%dy: tensor<3x64x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">},
+                      %w: tensor<64x32x1xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
       -> (tensor<3x32x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">}) {
-    // CHECK: graph.slice %arg0 {graph.name
-    // CHECK-NEXT: graph.slice %arg1 {graph.in_place, graph.name
+    // CHECK-NEXT: %[[DX:.*]] = graph.conv_input_grad %arg0, %arg1
+    // CHECK-NEXT: return %[[DX]]
     %dx = graph.conv_input_grad %dy, %w {graph.name = "conv", input_sizes = array<i64: 4>, strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1 : i64, dist.strategy = #dist.strategy<"">} : (tensor<3x64x4xf32>, tensor<64x32x1xf32>) -> tensor<3x32x4xf32>
     return %dx : tensor<3x32x4xf32>
   }
