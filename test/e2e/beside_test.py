@@ -226,9 +226,10 @@ def auto_is_never_worse_than_data_by_what_is_predicted(c):
 
 @case
 def strategies_are_chosen_by_what_is_hidden(c):
-    """On four hosts with Ethernet between them, weights find strategies that the sum does not, and the bound holds for all."""
+    """On eight devices, weights find strategies that the sum does not, and the bound holds for all."""
     def function(mode, overlap):
-        plan = c.compiled(RESNET18, "data=4,model=2", overlap, "--topology", "4xcpu", rows=32, mode=mode, optimizer="sgd:lr=0.01")
+        plan = c.compiled("resnet50_cifar_train", "data=8", overlap, "--topology", "8xh100", rows=64, mode=mode,
+                          optimizer="sgd:lr=0.01")
         return next(f for f in report_of(plan)["functions"] if f["name"] == "train")
 
     auto, data, line = function("auto", "auto"), function("data", "on"), function("auto", "off")

@@ -134,12 +134,13 @@ def the_search_finds_a_plan_that_trains_alike(c):
 
 @case
 def the_search_takes_whole_heads_where_they_pay(c):
-    """Twelve heads of 64 whose columns are a third of 2,304: q, k and v of a head lie together."""
+    """Twelve heads of 64 whose columns are a third of 2,304: q, k and v of a head lie together. In line, since hidden sums
+    make rows the better cut."""
     for mesh, uses in (("model=8", True), ("model=4", False)):
         gpt(c.folder / "gpt.onnx", layers=1, hidden=768, heads=12, words=512, batch=2, length=1024)
         file = c.folder / "found.json"
         c.run(c.bin / "tessera-compile", c.folder / "gpt.onnx", "--inputs", "ids", "--train", "--loss", "cross_entropy", "--mesh",
-              mesh, "--topology", "8xh100", "--mode", "auto", "--search-only", "--save-strategies", file)
+              mesh, "--topology", "8xh100", "--mode", "auto", "--overlap", "off", "--search-only", "--save-strategies", file)
         found = dict((op["op"], op["strategy"]) for f in json.loads(file.read_text())["functions"] if f["name"] == "train"
                      for op in f["operators"])
         assert ("model/192" in found["l0.qkv"]) == uses, (mesh, found["l0.qkv"])
