@@ -106,9 +106,9 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     add(compiler::createDecomposeNormsPass());
     // After the passes that make operators: merges equal ones and removes unused ones.
     add(compiler::createSimplifyPass());
-    // After simplification, so that it sees the loops that will run. Not before a network is cut into stages: what one
-    // of them computes again it would have to receive.
-    if (!run.pipeline)
+    // After simplification, so that it sees the loops that will run; without loops there is nothing to gain. Not before
+    // a network is cut into stages: what one of them computes again it would have to receive.
+    if (run.options.fuse && !run.pipeline)
       add(compiler::createRepeatPass());
     // After these, which decide what memory holds. Not in reproducible programs: there every number in a
     // loop is rounded, and the bits must not depend on how a kernel rounds a sum that ranks may have to add first.
