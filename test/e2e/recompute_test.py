@@ -102,7 +102,9 @@ def copies_expire(c):
     model = deep(c.folder / "wide.onnx", [width] * 9)
 
     def plan(*options):
-        return c.compile(model, "none", "--inputs", "x", *options, mesh="data=4", mode="auto", rows=rows)
+        # One by one and in line: messages, which hold copies longer, follow from the limit of memory, too.
+        return c.compile(model, "none", "--inputs", "x", "--fusion", "off", "--overlap", "off", *options, mesh="data=4",
+                         mode="auto", rows=rows)
 
     for parts in (1, 4):
         kept = plan("--accumulate", parts)
