@@ -149,12 +149,6 @@ bool isPoints(const ConvGeometry &g) {
 
 int64_t product(const std::array<int64_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 
-bool accepts(const KernelCall &call) {
-  const auto fits = [](const TensorView &v) { return v.dtype == plan::F32 && v.elements() > 0; };
-  return call.exact && productOps() && std::all_of(call.inputs.begin(), call.inputs.end(), fits) &&
-         std::all_of(call.outputs.begin(), call.outputs.end(), fits);
-}
-
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedConv(call, *productOps())); }
 
 } // namespace
@@ -182,7 +176,7 @@ std::unique_ptr<BoundKernel> bindOrderedConv(const KernelCall &call, const Produ
 
 void registerOrderedConv(KernelRegistry &registry) {
   for (const char *name : {"conv", "conv_input_grad"})
-    registry.add(name, {"ordered product", accepts, bind});
+    registry.add(name, {"ordered product", acceptsOrdered, bind});
 }
 
 } // namespace tessera::rt

@@ -4,7 +4,6 @@
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/product/OrderedProduct.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace tessera::rt {
@@ -68,12 +67,7 @@ private:
   float *y_;
 };
 
-bool accepts(const KernelCall &call) {
-  const auto fits = [](const TensorView &v) { return v.dtype == plan::F32 && v.elements() > 0; };
-  return call.exact && productOps() && acceptsPlain(call) &&
-         std::all_of(call.inputs.begin(), call.inputs.end(), fits) &&
-         std::all_of(call.outputs.begin(), call.outputs.end(), fits);
-}
+bool accepts(const KernelCall &call) { return acceptsOrdered(call) && acceptsPlain(call); }
 
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedMatMul(call, *productOps())); }
 

@@ -36,6 +36,12 @@ int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 } // namespace
 
+bool acceptsOrdered(const KernelCall &call) {
+  const auto fits = [](const TensorView &v) { return v.dtype == plan::F32 && v.elements() > 0; };
+  return call.exact && productOps() && std::ranges::all_of(call.inputs, fits) &&
+         std::ranges::all_of(call.outputs, fits);
+}
+
 Cut::Cut(int64_t length, int64_t count, int64_t grain)
     : length(length), part(std::min(length, parts(parts(length, count), grain) * grain)) {}
 

@@ -21,6 +21,9 @@
 
 namespace tessera::rt {
 
+/// Whether the plan is reproducible, every operand F32 and not empty, and this processor has ProductOps.
+bool acceptsOrdered(const KernelCall &call);
+
 struct ProductSizes {
   int64_t matrices = 1; // products of their own
   int64_t m = 1, n = 1, k = 1;
