@@ -60,7 +60,8 @@ Status MessageCommunicator::allGather(std::span<const Rows> tensors, plan::DType
     pack(rounds.pieces(), own);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, own, small ? bytes : 0));
   const size_t most = std::min(bytes, kRound);
-  Byte *received = small ? nullptr : scratch((size_t(size_) + 1) * most), *sent = received + size_t(size_) * most;
+  Byte *received = scratch(small ? 0 : (size_t(size_) + 1) * most);
+  Byte *sent = received + (small ? 0 : size_t(size_) * most);
   for (; !rounds.pieces().empty(); rounds.next()) {
     const RowPiece &first = rounds.pieces().front();
     if (rounds.inPlace() && !small) {
