@@ -42,6 +42,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$build/corpus/$target"
   "$build/bin/fuzz_$target" --write-seeds "$build/corpus/$target"
 done
+mkdir -p "$build/corpus/onnx" "$build/corpus/plan"
 cp test/models/*.onnx "$build/corpus/onnx/"
 if [[ -x build/bin/tessera-compile ]]; then
   for mode in data auto; do

@@ -41,9 +41,11 @@ LEFT = re.compile(r"\.tmp|tessera-tmp|\.partial$|\.new\d+$|\.old\d+$")
 
 
 def sanitizers(environment):
-    leaks = "detect_leaks=0"  # MPI's libraries leak at their end
-    return environment | {"ASAN_OPTIONS": f"{leaks}:exitcode=99:hard_rss_limit_mb={MEMORY_MB}:allocator_may_return_null=0",
-                          "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99", "TESSERA_CACHE_DIR": "/nonexistent"}
+    address = ["detect_leaks=0",  # MPI's libraries leak at their end
+               "allow_user_poisoning=0",  # LLVM's headers poison pools of its library, which has no sanitizers to undo it
+               "exitcode=99", f"hard_rss_limit_mb={MEMORY_MB}", "allocator_may_return_null=0"]
+    return environment | {"ASAN_OPTIONS": ":".join(address), "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
+                          "TESSERA_CACHE_DIR": "/nonexistent"}
 
 
 def fingerprint(folder):
