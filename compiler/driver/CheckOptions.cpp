@@ -49,7 +49,7 @@ static llvm::Error checkMode(const CompileOptions &options, llvm::StringRef choo
 }
 
 /// Checks what a reproducible program needs of the other options.
-static llvm::Error checkLeaves(const CompileOptions &options, const dist::Mesh &mesh) {
+static llvm::Error checkLeaves(const CompileOptions &options) {
   if (options.leaves == 0)
     return llvm::Error::success();
   if (!isLeafCount(options.leaves))
@@ -61,12 +61,6 @@ static llvm::Error checkLeaves(const CompileOptions &options, const dist::Mesh &
   if (options.gradientReduction == "sum")
     return llvm::createStringError("--reproducible: a sum of gradients depends on the number of ranks; use "
                                    "--gradient-reduction mean");
-  for (const dist::MeshAxis &axis : mesh.axes())
-    if (axis.name != dist::kStageAxis && options.leaves % axis.size != 0) // stages share no sum
-      return llvm::createStringError(
-          "--reproducible=%lld: %lld leaves cannot be shared out evenly over mesh axis "
-          "%s=%lld; choose an axis, or a number of leaves, so that the one divides the other",
-          (long long)options.leaves, (long long)options.leaves, axis.name.c_str(), (long long)axis.size);
   return llvm::Error::success();
 }
 
@@ -77,7 +71,7 @@ static llvm::Error checkMesh(const CompileOptions &options) {
   if (!options.output.empty() && mesh->numRanks() > compiler::maxRanks())
     return llvm::createStringError("mesh '%s': a plan has at most %lld ranks, not %lld", options.assign.mesh.c_str(),
                                    (long long)compiler::maxRanks(), (long long)mesh->numRanks());
-  return checkLeaves(options, *mesh);
+  return checkLeaves(options);
 }
 
 /// Checks what --pipeline auto needs, which chooses stages and mesh.

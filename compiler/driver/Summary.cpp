@@ -63,6 +63,16 @@ static std::string stagesText(const ComparedStages &stages) {
   return stages.best.empty() ? out : out + "\n";
 }
 
+/// Which axes of the mesh cut no sum, since they do not share so many leaves out evenly; a plan that is slower than it
+/// has to be says why.
+static std::string wholeSums(int64_t leaves, const dist::Mesh &mesh) {
+  std::string axes;
+  for (const dist::MeshAxis &axis : mesh.axes())
+    if (axis.name != dist::kStageAxis && leaves % axis.size != 0) // stages share no sum
+      axes += (axes.empty() ? "" : ", ") + axis.name + "=" + std::to_string(axis.size);
+  return axes.empty() ? "" : "; none is cut by " + axes;
+}
+
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
@@ -71,7 +81,8 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                  result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
                  result.report.mode, rt::printable(result.report.topology));
   if (options.leaves > 0)
-    out += formatv("reproducible every sum in at most {0} leaves, added as one tree\n", options.leaves);
+    out += formatv("reproducible every sum in at most {0} leaves, added as one tree{1}\n", options.leaves,
+                   wholeSums(options.leaves, result.mesh));
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
                    m.error.empty() ? "predicted " + milliseconds(m.predicted) + ", of it communication " +
