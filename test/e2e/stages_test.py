@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Networks of many families, cut into stages, train to the same bits as uncut.
 
-usage: stages_test.py --bin DIR [--stages N[:SCHEDULE],...] [--backend NAME] MODEL...
+usage: stages_test.py --bin DIR [--stages N[:SCHEDULE],...] [--backend NAME] [--reproducible] MODEL...
 
 A model is a file, NAME.onnx, a folder with a train_op17.onnx and a train.json (or a folder of such folders), or a network that
 test/models/networks.py writes with sizes, NAME:KEY=VALUE,... A model NAME.onnx:batch=2 gets the option --dim batch=4: two
 micro-batches of 2. Every model is compiled for training with two micro-batches on one rank, and for as many stages as
 --stages says (default 2), in this schedule or one of several; losses and all tensors of the checkpoints after two steps must be equal. Exit code 1 and one line
 per model that differs. The backend is reference, or for large networks --backend cpu: there the order of a sum depends on
-what is fused with it, so nothing is.
+what is fused with it, so nothing is. With --reproducible it does not, and what lies in stages of their own does not matter.
 """
 import argparse
 import json
@@ -39,8 +39,9 @@ def run(*command):
 def train(args, folder, model, options):
     """Losses, and all tensors of the last checkpoint."""
     plan = folder / f"plan{len(list(folder.iterdir()))}"
+    order = ["--reproducible"] if args.reproducible else ["--no-fuse"] if args.backend == "cpu" else []
     run(args.bin / "tessera-compile", model, "--seed", 7, "--train", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--accumulate",
-        PARTS, "-q", *([] if args.backend == "reference" else ["--no-fuse"]), *options, "-o", plan)
+        PARTS, "-q", *order, *options, "-o", plan)
     log, checkpoints = plan / "log.jsonl", plan / "checkpoints"
     run(args.bin / "tessera-run", plan, "--data", "synthetic", "--steps", STEPS, "--threads", 1, "--log", log,
         "--backend", args.backend, "--checkpoint-dir", checkpoints)
@@ -74,6 +75,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--stages", type=lambda text: text.split(","), default=["2"])
     parser.add_argument("--backend", default="reference", choices=("reference", "cpu"))
+    parser.add_argument("--reproducible", action="store_true")
     parser.add_argument("models", nargs="+")
     args = parser.parse_args()
     models = []
