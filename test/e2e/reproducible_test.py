@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 
-import equal_bits
 from cases import Programs, case, main
 from tensors import whole_tensors
 
@@ -122,17 +121,6 @@ def micro_batches_and_precisions_train_alike(c):
 def pipelines_train_alike(c):
     check_meshes(c, "mlp_train", ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--accumulate", "4"),
                  ["stage=2:data", "stage=3:data", ("stage=2,data=2:auto", "--pipeline", "schedule=zb-h1")])
-
-
-@case
-def other_families_train_alike(c):
-    """Cells of the table that equal_bits.py makes."""
-    table = equal_bits.Table(c.bin, c.models, c.folder, steps=3)
-    for network, columns in {"U-Net": ("data 4", "height 2", "auto 2x2"), "ViT": ("data 8", "batch x columns"),
-                             "experts": ("data 4", "auto 8"), "DLRM": ("data 2", "columns 8"),
-                             "LSTM": ("sharded optimizer", "vocabulary 4", "stages 2x2")}.items():
-        cells, _ = table.line(network, columns)
-        assert all(word == "=" for word, _ in cells.values()), f"{network}: {cells}"
 
 
 @case
