@@ -22,6 +22,12 @@ struct ConvCall {
 /// weights sums over pixels.
 bool keepsOrder(const std::string &implementation) { return implementation.find("1x1") == std::string::npos; }
 
+/// The same of a gradient of weights. On processors without AVX-512 products of matrices cut the pixels that they sum
+/// over in chunks, by the number of channels.
+bool keepsOrderOfPixels(const std::string &implementation) {
+  return !isNarrow(dnnl::get_effective_cpu_isa()) || implementation.find("gemm") == std::string::npos;
+}
+
 /// oneDNN wants paddings that give exactly the output's extent. In gradients pad_hi may be any of `stride` values. 0 is
 /// taken where it is one of them, since oneDNN supports it best.
 int64_t exactPadHi(const ConvGeometry &g, size_t d) {
@@ -33,8 +39,8 @@ ConvCall describe(const KernelCall &call) {
   ConvCall c;
   c.g = *convGeometry(call);
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
-  if (call.exact && !weightGrad)
-    c.wanted.accepts = keepsOrder;
+  if (call.exact)
+    c.wanted.accepts = weightGrad ? keepsOrderOfPixels : keepsOrder;
   const TensorView &x = inputGrad ? call.outputs[0] : call.inputs[0];
   const TensorView &w = weightGrad ? call.outputs[0] : call.inputs[1];
   const TensorView &y = inputGrad ? call.inputs[0] : weightGrad ? call.inputs[1] : call.outputs[0];

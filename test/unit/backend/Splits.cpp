@@ -1,0 +1,239 @@
+#include "test/unit/backend/Splits.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+
+namespace tessera::rt::test {
+namespace {
+
+/// A cut is named by its letter, and by " to few" where the parts are smaller than a vector; "threads" is a cut, too.
+constexpr int64_t kFew = 16;
+
+/// What changes bits: "kernel: cut".
+const std::set<std::string> kChanges = {
+    // oneDNN's code for processors without AVX-512 shares the terms of a sum out over threads, and by the shape
+    "matmul by gemm: threads",
+    "matmul by gemm: m",
+    "matmul by gemm: m to few",
+    "matmul by gemm: n",
+    "matmul by gemm: n to few",
+    // oneDNN's code for single points cuts the channels that it sums over in chunks, by the number of the others
+    "conv by 1x1: f",
+    "conv_input_grad by 1x1: c",
+    // the older code again
+    "conv_weight_grad: f",
+    // oneDNN shares the batch out over threads
+    "conv_weight_grad: threads",
+    "conv_weight_grad by 1x1: threads",
+    "reduce_sum of columns: k", // chunks of rows follow from the number of columns
+    "reduce_sum of columns: k to few",
+};
+
+/// What does so in every plan: oneDNN has other code for so few output channels. A gradient of weights has two kinds. So
+/// it has for one group.
+const std::set<std::string> kAlwaysChanges = {"conv: g to one",
+                                              "conv_input_grad: g to one",
+                                              "conv_weight_grad: g to one",
+                                              "conv: f to few",
+                                              "conv_input_grad: c to few",
+                                              "conv_weight_grad: c to few",
+                                              "conv_weight_grad: f to few",
+                                              "conv by 1x1: f to few",
+                                              "conv_input_grad by 1x1: c to few",
+                                              "conv_weight_grad by 1x1: c to few",
+                                              "conv_weight_grad by 1x1: f to few"};
+
+/// What padding holds in these tests.
+constexpr double kPadding = 3;
+
+Values cropped(const Values &values, const Shape &shape, size_t dim, int64_t count) {
+  const int64_t inner = elementCount({shape.begin() + int64_t(dim) + 1, shape.end()}), row = shape[dim] * inner;
+  Values result;
+  for (auto at = values.begin(); at != values.end(); at += row)
+    result.insert(result.end(), at, at + count * inner);
+  return result;
+}
+
+/// Whether a cut may end in padding. Channels stay together in blocks, which are not padded; here, so do groups of more
+/// than one.
+bool mayPad(const Case &c, char letter) {
+  if (!c.kernel.starts_with("conv"))
+    return true;
+  const bool depthwise = c.in[0].shape[1] == std::get<int64_t>(c.attributes.at("groups")) &&
+                         (c.kernel == "conv_weight_grad" ? c.in[1].shape[1] : c.in[1].shape[0]) == c.in[0].shape[1];
+  return letter == 'n' || (letter == 'g' && depthwise);
+}
+
+} // namespace
+
+Values numbers(int64_t n, uint64_t seed, plan::DType type) {
+  std::mt19937_64 random(seed);
+  Values values(static_cast<size_t>(n));
+  for (double &v : values) {
+    const double x = std::ldexp(double(random() >> 11) * 0x1p-53 - 0.5, int(random() % 7) - 3);
+    v = type == plan::BF16 ? double(float(int64_t(x * 128)) / 128) : double(float(x));
+  }
+  return values;
+}
+
+Values slice(const Values &values, const Shape &shape, size_t dim, int64_t parts, int64_t part) {
+  const int64_t inner = elementCount({shape.begin() + int64_t(dim) + 1, shape.end()});
+  const int64_t length = (shape[dim] + parts - 1) / parts, row = shape[dim] * inner;
+  const int64_t first = std::min(part * length, shape[dim]), last = std::min(first + length, shape[dim]);
+  Values result;
+  for (auto at = values.begin(); at != values.end(); at += row) {
+    result.insert(result.end(), at + first * inner, at + last * inner);
+    result.insert(result.end(), size_t((length - (last - first)) * inner), kPadding);
+  }
+  return result;
+}
+
+std::vector<Values> run(const Case &c, const std::vector<Operand> &in, const std::vector<Operand> &out,
+                        const std::vector<Values> &values, int threads, bool reproducible,
+                        std::vector<std::string> *descriptions) {
+  PlanBuilder p;
+  if (reproducible) {
+    p.plan().set_version(6);
+    p.plan().set_leaves(8);
+  }
+  std::map<uint32_t, Values> inputs;
+  std::vector<uint32_t> from, to;
+  for (size_t i = 0; i < in.size(); ++i) {
+    from.push_back(p.buffer(c.type, in[i].shape));
+    inputs[from.back()] = values[i];
+  }
+  for (const Operand &o : out)
+    to.push_back(p.buffer(c.type, o.shape));
+  if (c.build)
+    c.build(p, from, to);
+  else
+    p.kernel(c.kernel, from, to, c.attributes);
+  LoadOptions options;
+  options.threads = threads;
+  return p.run("cpu", inputs, to, options, descriptions);
+}
+
+bool sameBits(const Values &a, const Values &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+namespace {
+
+/// One letter in so many parts.
+struct Split {
+  const Case &whole;
+  char letter;
+  int64_t parts;
+
+  size_t dim(const Operand &o) const { return o.dims.find(letter); }
+  bool has(const Operand &o) const { return dim(o) != std::string::npos; }
+  int64_t length(const Operand &o) const { return (o.shape[dim(o)] + parts - 1) / parts; }
+  /// Elements of a part that are no padding.
+  int64_t count(const Operand &o, int64_t part) const {
+    return std::clamp<int64_t>(o.shape[dim(o)] - part * length(o), 0, length(o));
+  }
+  bool divides() const {
+    auto even = [&](const Operand &o) { return !has(o) || o.shape[dim(o)] % parts == 0; };
+    auto groups = whole.attributes.find("groups");
+    return std::ranges::all_of(whole.in, even) && std::ranges::all_of(whole.out, even) &&
+           (letter != 'g' || std::get<int64_t>(groups->second) % parts == 0);
+  }
+  /// What follows the letter in the name of the cut.
+  const char *name() const {
+    if (letter == 'g')
+      return std::get<int64_t>(whole.attributes.at("groups")) <= parts ? " to one" : "";
+    return isFew() ? " to few" : "";
+  }
+  bool isFew() const {
+    return std::ranges::any_of(whole.out, [&](const Operand &o) { return has(o) && length(o) < kFew; });
+  }
+  Case part() const {
+    Case c = whole;
+    for (auto *operands : {&c.in, &c.out})
+      for (Operand &o : *operands)
+        if (has(o))
+          o.shape[dim(o)] = length(o);
+    if (letter == 'g')
+      c.attributes["groups"] = (std::get<int64_t>(c.attributes["groups"]) + parts - 1) / parts;
+    return c;
+  }
+};
+
+/// Adds what changes the bits of this case, with an example.
+void collect(const Case &c, bool reproducible, std::map<std::string, std::string> &changes) {
+  std::vector<Values> values;
+  for (size_t i = 0; i < c.in.size(); ++i)
+    values.push_back(numbers(elementCount(c.in[i].shape), i + 1, c.type));
+  std::vector<std::string> by;
+  const std::vector<Values> whole = run(c, c.in, c.out, values, 1, reproducible, &by);
+  std::string kernel = c.kernel;
+  for (const char *code : {"gemm", "1x1"})
+    if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos)
+      kernel += std::string(" by ") + code;
+  auto compare = [&](const Values &a, const Values &b, const std::string &cut, int64_t parts) {
+    if (sameBits(a, b))
+      return;
+    std::string example = " in " + std::to_string(parts) + ", type " + std::to_string(c.type) + " of";
+    for (const Operand &o : c.in)
+      example += " " + str(o.shape);
+    changes.try_emplace(kernel + ": " + cut, example + ", " + by[0]);
+  };
+  for (int threads : {2, 4}) {
+    const std::vector<Values> again = run(c, c.in, c.out, values, threads, reproducible);
+    for (size_t o = 0; o < whole.size(); ++o)
+      compare(again[o], whole[o], "threads", threads);
+  }
+  for (char letter : c.cuts)
+    for (int64_t parts : {2, 3, 4, 8}) {
+      const Split split{c, letter, parts};
+      // Other numbers end in padding in the same way.
+      if (!split.divides() && (parts != 3 || !mayPad(c, letter)))
+        continue;
+      const Case piece = split.part();
+      for (int64_t part = 0; part < parts; ++part) {
+        std::vector<Values> mine;
+        for (size_t i = 0; i < c.in.size(); ++i)
+          mine.push_back(split.has(c.in[i]) ? slice(values[i], c.in[i].shape, split.dim(c.in[i]), parts, part)
+                                            : values[i]);
+        const std::vector<Values> result = run(piece, piece.in, piece.out, mine, 1, reproducible);
+        for (size_t o = 0; o < c.out.size(); ++o)
+          if (split.has(c.out[o])) {
+            const size_t dim = split.dim(c.out[o]);
+            const int64_t count = split.count(c.out[o], part);
+            compare(cropped(result[o], piece.out[o].shape, dim, count),
+                    cropped(slice(whole[o], c.out[o].shape, dim, parts, part), piece.out[o].shape, dim, count),
+                    std::string(1, letter) + split.name(), parts);
+          }
+      }
+    }
+}
+
+std::string joined(const std::map<std::string, std::string> &changes) {
+  std::string all;
+  for (const auto &[change, example] : changes)
+    all += change + example + "\n";
+  return all;
+}
+
+} // namespace
+
+void check(const std::vector<Case> &cases) {
+  for (bool reproducible : {false, true}) {
+    std::map<std::string, std::string> changes;
+    for (const Case &c : cases)
+      collect(c, reproducible, changes);
+    for (const std::string &known : kAlwaysChanges)
+      changes.erase(known);
+    for (const std::string &known : kChanges)
+      if (!reproducible)
+        changes.erase(known);
+    INFO("these cuts change bits" << (reproducible ? " of a reproducible plan" : "") << ":\n" << joined(changes));
+    CHECK(changes.empty());
+  }
+}
+
+} // namespace tessera::rt::test
