@@ -10,10 +10,12 @@ namespace tessera::dist {
 
 /// What follows a factor's name in that of the elements of a leaf.
 static constexpr StringLiteral kInside = ".leaf";
-/// And in that of the channels of a block.
+/// And in that of what is kept together in a block.
 static constexpr StringLiteral kInBlock = ".block";
 /// Found by test/unit/backend/SplitsTest.cpp: fewer output channels are computed by other code, with other bits.
 static constexpr int64_t kChannels = 16;
+/// And so is one group of channels.
+static constexpr int64_t kGroups = 2;
 
 /// The leaves that the factor can have; 1 where its dimensions do not allow any.
 static int64_t leavesFor(const ShardingRule &rule, int factor, int64_t most) {
@@ -56,21 +58,37 @@ static bool windowsReachResults(const ShardingRule &rule) {
   });
 }
 
+/// Keeps elements of a factor together in blocks, or all of them where blocks do not divide it.
+static void keepTogether(ShardingRule &rule, int factor, int64_t block) {
+  if (rule.factors[factor].size % block == 0)
+    split(rule, factor, block, kInBlock);
+  else
+    rule.factors[factor].kind = FactorKind::Whole;
+}
+
+/// Whether a factor counts groups of channels: it is the major one of a dimension of every operand.
+static bool countsGroups(const ShardingRule &rule, int f) {
+  return rule.factors[f].size > 1 && all_of(rule.operands, [&](const auto &operand) {
+           return any_of(operand, [&](const auto &dim) { return dim.size() > 1 && dim.front() == f; });
+         });
+}
+
 /// Lets the output channels of an operator with windows be cut in blocks of kChannels only. They are the factors that
-/// the other operand has and the windows' operand lacks. A gradient of weights has nothing but channels.
+/// the other operand has and the windows' operand lacks. A gradient of weights has nothing but channels. Groups of
+/// channels are cut in blocks of kGroups.
 static void keepChannels(ShardingRule &rule) {
   if (rule.windows.empty())
     return;
   const bool ofWeights = !windowsReachResults(rule);
   const int slid = rule.windows[0].operand, count = int(rule.factors.size());
   for (int f = 0; f < count; ++f) {
-    const bool inAll = all_of(rule.operands, [&](const auto &operand) { return has(operand, f); }); // such as groups
-    if (rule.factors[f].kind != FactorKind::PassThrough || inAll || (!ofWeights && has(rule.operands[slid], f)))
+    if (rule.factors[f].kind != FactorKind::PassThrough)
       continue;
-    if (rule.factors[f].size % kChannels == 0)
-      split(rule, f, kChannels, kInBlock);
-    else
-      rule.factors[f].kind = FactorKind::Whole;
+    const bool inAll = all_of(rule.operands, [&](const auto &operand) { return has(operand, f); });
+    if (countsGroups(rule, f))
+      keepTogether(rule, f, kGroups);
+    else if (!inAll && (ofWeights || !has(rule.operands[slid], f)))
+      keepTogether(rule, f, kChannels);
   }
 }
 

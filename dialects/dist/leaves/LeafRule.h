@@ -26,7 +26,8 @@ namespace tessera::dist {
 /// a factor is the major one of its dimensions, and no window slides over it. Every other summed factor becomes whole,
 /// and so do factors of statistics and the channels that a convolution sums over. No operand may be a partial sum.
 /// Output channels of operators with windows stay together in blocks of 16, since libraries compute fewer in another
-/// way. All channels of a gradient of weights are output channels.
+/// way. All channels of a gradient of weights are output channels. For the same reason groups of channels stay together
+/// in pairs.
 void giveLeaves(ShardingRule &rule, int64_t most);
 
 /// The factor of the rule whose elements are leaves; -1: none has more than one.

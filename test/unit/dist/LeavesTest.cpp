@@ -90,6 +90,22 @@ TEST_CASE("a gradient of weights keeps both kinds of channels together in blocks
   CHECK_FALSE(mayCut(rule, "f", 5, in, out));
 }
 
+TEST_CASE("groups of channels stay together in pairs") {
+  const llvm::StringRef conv = "n (g c) h, (g f) c r -> n (g f) h | sum c | whole r | window h:r";
+  auto groups = [&](int64_t count, llvm::StringRef text) {
+    return cantFail(ShardingRule::parse(text, {{4, 4 * count, 12}, {4 * count, 4, 1}}, {{4, 4 * count, 12}},
+                                        [&](llvm::StringRef) { return llvm::SmallVector<int64_t>{count}; }));
+  };
+  const std::string text = std::string(conv).replace(conv.find("(g c)"), 5, "(g=groups c)");
+  for (auto [count, shards, may] :
+       {std::tuple{4, 2, true}, {4, 4, false}, {8, 4, true}, {6, 3, true}, {2, 2, false}, {3, 3, false}}) {
+    ShardingRule rule = groups(count, text);
+    giveLeaves(rule, 8);
+    INFO(count << " groups in " << shards << ": " << rule.str());
+    CHECK(mayCut(rule, "g", shards, {{4, 4 * count, 12}, {4 * count, 4, 1}}, {{4, 4 * count, 12}}) == may);
+  }
+}
+
 TEST_CASE("statistics are whole, maxima are as before") {
   const std::vector<Shape> in = {{8, 4}};
   const ShardingRule softmax = withLeaves("m k -> m k | stat(max, sum) k", in, in, 4);
