@@ -18,12 +18,16 @@
 // Where products read 16 bits, loops of the plan keep digits that the sequential program, operator by operator,
 // rounds away, in F64 as well. The samples' parameters are then moved by what such a rounding moves them, and what
 // was moved is taken off their new values again: it is no part of the step.
+//
+// Where the plan is reproducible, the sequential program is so too, and the first sample, which moves nothing, must give
+// the bits of the plan as well.
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/session/Replica.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -63,21 +67,32 @@ Distance distance(const std::vector<double> &expected, const std::vector<double>
   return d;
 }
 
+/// Whether all bits are equal; one NaN is as good as another.
+bool sameBits(const std::vector<double> &a, const std::vector<double> &b) {
+  return std::ranges::equal(a, b, [](double x, double y) {
+    return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y) || (std::isnan(x) && std::isnan(y));
+  });
+}
+
 /// One value or tensor after one step.
 struct Compared {
   std::string what;
   plan::Role role = plan::ROLE_INVALID;
-  int binding = -1;    // of the sequential plan
-  Distance found = {}; // of the plan's result from the exact result
-  Distance noise = {}; // of the samples' results from the exact result
-  Distance scale = {}; // of the exact result from zero
+  int binding = -1;                // of the sequential plan
+  Distance found = {};             // of the plan's result from the exact result
+  Distance noise = {};             // of the samples' results from the exact result
+  Distance scale = {};             // of the exact result from zero
+  std::vector<double> values = {}; // the plan's, where bits are compared
+  bool same = true;                // the plan's bits are those of the sequential program
   bool failed = false;
   double relative() const { return found.absolute == 0 ? 0 : found.absolute / std::max(scale.absolute, 1e-30); }
 };
 
 class Verifier {
 public:
-  explicit Verifier(Session &session) : s_(session), half_(s_.plan.sequential ? halfUnit(*s_.plan.sequential) : 0) {}
+  explicit Verifier(Session &session)
+      : s_(session), half_(s_.plan.sequential ? halfUnit(*s_.plan.sequential) : 0),
+        reproducible_(s_.plan.sequential && s_.plan.sequential->leaves() > 0) {}
 
   Status start() {
     if (!s_.leader())
@@ -160,14 +175,17 @@ public:
     for (size_t i = 0; i < all_.size() && i < shown; ++i) {
       const Compared &c = all_[i];
       s_.console.line("  " + numberText(c.found.absolute, 3) + "  " + numberText(c.relative(), 3) + "  " +
-                      (rounded ? numberText(c.noise.absolute, 3) + "  " : "") + c.what + (c.failed ? "  FAILED" : ""));
+                      (rounded ? numberText(c.noise.absolute, 3) + "  " : "") + c.what + (c.failed ? "  FAILED" : "") +
+                      (c.same ? "" : ": other bits than those of the unpartitioned program"));
     }
     s_.result.verified = failed == 0;
-    std::string allowed = " (tolerance: relative " + numberText(tolerance(), 3);
+    std::string allowed = comparesBits() ? " (from the exact result: tolerance: relative " : " (tolerance: relative ";
+    allowed += numberText(tolerance(), 3);
     allowed += rounded ? ", or " + numberText(rmsFactor(), 3) + " times what rounding alone does" +
                              (half_ ? ")" : "; --f64 is exact)")
                        : " for losses, 10 times that for tensors)";
-    s_.console.line((failed == 0 ? "verified: the plan computes what the unpartitioned program does"
+    s_.console.line((failed == 0 ? "verified: the plan computes what the unpartitioned program does" +
+                                       std::string(comparesBits() ? ", to the bit" : "")
                                  : "NOT verified: " + std::to_string(failed) + " differ") +
                     allowed);
   }
@@ -180,6 +198,8 @@ private:
   }
   /// Whether rounding errors are larger than the last digits of F64, so that they must be sampled.
   bool sampled() const { return !s_.options.widen || half_; }
+  /// Whether a replica computes on the plan's backend in the plan's precision what has one result on every mesh.
+  bool comparesBits() const { return reproducible_ && (sampled() || s_.options.backend == "reference"); }
   double rmsFactor() const { return half_ > 0 ? kHalfRmsFactor : kRmsFactor; }
   double worstFactor() const { return half_ > 0 ? kHalfWorstFactor : kWorstFactor; }
   /// The relative rounding error of the operands of products.
@@ -221,6 +241,10 @@ private:
         return Status::error("sequential.plan has another shape for " + quoted(bound.name()));
       c.found = distance(expected, found);
       c.scale = distance(expected, std::vector<double>(expected.size(), 0.0));
+      if (comparesBits() && !sampled())
+        c.same = sameBits(expected, found);
+      else if (comparesBits())
+        c.values = found;
       if (role == plan::LOSS)
         TESSERA_RETURN_IF_ERROR(tell(c, found[0], expected[0]));
       if ((role == plan::PARAMETER || role == plan::STATE) && sampled())
@@ -255,6 +279,8 @@ private:
       }
       after_.clear();
     }
+    for (Compared &c : compared)
+      c.values = {};
     all_.insert(all_.end(), compared.begin(), compared.end());
     return Status();
   }
@@ -267,7 +293,8 @@ private:
       floor[c.role] = std::max(floor[c.role], 1e-3 * c.scale.absolute);
     for (Compared &c : compared) {
       bool tensor = c.role == plan::OUTPUT || c.role == plan::PARAMETER || c.role == plan::STATE;
-      c.failed = !(c.found.absolute <= (tensor ? 10 : 1) * tolerance() * std::max(c.scale.absolute, floor[c.role]));
+      c.failed =
+          !(c.found.absolute <= (tensor ? 10 : 1) * tolerance() * std::max(c.scale.absolute, floor[c.role])) || !c.same;
     }
   }
 
@@ -280,7 +307,7 @@ private:
       // Counts are whole numbers: only predictions that nearly tie may change.
       if (c.role == plan::CORRECT)
         worst = rms = 2 * c.noise.absolute;
-      c.failed = !(c.found.absolute <= worst && c.found.rms <= rms);
+      c.failed = !(c.found.absolute <= worst && c.found.rms <= rms && c.same);
       any |= c.failed;
     }
     return any;
@@ -312,6 +339,8 @@ private:
     for (Compared &c : compared) {
       TESSERA_RETURN_IF_ERROR(judge_->fetch(c.binding, expected));
       TESSERA_RETURN_IF_ERROR(sampler_->fetch(c.binding, values));
+      if (index == 0 && comparesBits())
+        c.same = sameBits(values, c.values);
       if (auto it = moved.find(c.binding); it != moved.end() && half_ > 0)
         for (size_t i = 0; i < values.size(); ++i)
           values[i] -= it->second[i];
@@ -322,6 +351,7 @@ private:
 
   Session &s_;
   const double half_;                               // the rounding error of 16-bit operands; 0: there are none
+  const bool reproducible_;                         // the plan, and the sequential program
   std::unique_ptr<Replica> judge_, sampler_;        // set on rank 0 only; the sampler only where samples are needed
   std::map<int, std::vector<double>> held_, after_; // parameters and states before and after a step
   std::vector<Compared> all_;

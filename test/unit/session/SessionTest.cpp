@@ -434,6 +434,34 @@ TEST_CASE("verification accepts a good plan and finds a wrong one") {
   CHECK_FALSE(result.verified);
 }
 
+TEST_CASE("a reproducible plan is verified to the bit") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.mode = RunMode::Verify;
+  for (const bool reproducible : {false, true})
+    for (const float rate : {0.5f, 0.5000002f}) {
+      plan::Plan whole = fullPlan(0, 1);
+      // It reads the rate, and counts may not differ in any plan.
+      auto *bindings = whole.mutable_bindings();
+      for (int b = bindings->size() - 1; b >= 0; --b)
+        if (bindings->at(b).role() == plan::CORRECT)
+          bindings->DeleteSubrange(b, 1);
+      if (reproducible) {
+        whole.set_version(3);
+        whole.set_leaves(4);
+      }
+      plan::Plan p = whole;
+      std::memcpy(p.mutable_buffers(LR)->mutable_constant()->data(), &rate, 4);
+      const std::string dir = f.writePlan(1);
+      REQUIRE(writePlanDirectory(dir, {PlanContents(p)}, PlanContents(whole)).ok());
+      RunResult result;
+      RtStatus status = f.run(dir, o, result);
+      INFO(status.message() << ", rate " << rate << (reproducible ? ", reproducible" : ""));
+      REQUIRE(status.ok());
+      CHECK(result.verified == (!reproducible || rate == 0.5f));
+    }
+}
+
 TEST_CASE("a plan that calls its sections is verified, and one that calls them wrongly is not") {
   Fixture f;
   const std::vector<float> x = {1, 2, 3, -1, 0, 2, 4, 1, -2, 1, 5, 3};
