@@ -130,15 +130,27 @@ std::string Mapper::factorNote(const FixedGroup &group, size_t input, size_t dim
   return "";
 }
 
-/// What the second half of a message says if an operator of the group adds leaves over the dimension; else nothing.
+/// What the second half of a message says if a reproducible plan does not cut the dimension as others do; else nothing.
 std::string Mapper::leafNote(const FixedGroup &group, size_t input, size_t dim) const {
   for (int op : group.ops) {
     const OperatorInfo &info = function_.program.operators[op];
-    const int leaves = dist::leafFactor(info.cls->rule);
-    for (auto [o, value] : llvm::enumerate(info.op->getOperands()))
-      if (leaves >= 0 && value == group.inputs[input] && llvm::is_contained(info.cls->rule.operands[o][dim], leaves))
+    const dist::ShardingRule &rule = info.cls->rule;
+    // The operator's own rule has the same factors, and fewer.
+    const dist::ShardingRule own = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(info.op).getShardingRule());
+    const int leaves = dist::leafFactor(rule);
+    for (auto [o, value] : llvm::enumerate(info.op->getOperands())) {
+      if (value != group.inputs[input])
+        continue;
+      if (leaves >= 0 && llvm::is_contained(rule.operands[o][dim], leaves))
         return llvm::formatv("; it is summed over in {0} leaves (--reproducible), of which every part needs as many",
-                             info.cls->rule.factors[leaves].size);
+                             rule.factors[leaves].size);
+      for (int f : rule.operands[o][dim]) {
+        if (size_t(f) >= own.factors.size())
+          return llvm::formatv("; blocks of {0} of it stay together (--reproducible)", rule.factors[f].size);
+        if (rule.factors[f].kind == dist::FactorKind::Whole && own.factors[f].kind != dist::FactorKind::Whole)
+          return "; it stays whole (--reproducible)";
+      }
+    }
   }
   return "";
 }
