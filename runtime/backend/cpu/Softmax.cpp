@@ -70,9 +70,21 @@ const SoftmaxLine &lines() {
   return functions;
 }
 
+/// Where a line is no piece of memory it is copied. That is for reproducible plans, in which the number of elements
+/// behind the line must not matter.
 bool accepts(const KernelCall &call) {
-  return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) && axisGeometry(call)->inner == 1 &&
+  return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) && (axisGeometry(call)->inner == 1 || call.exact) &&
          call.outputs[0].elements() > 0;
+}
+
+/// Lines of numbers that lie `stride` apart, between memory and scratch.
+void gather(const float *from, int64_t stride, float *to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = from[i * stride];
+}
+void scatter(const float *from, float *to, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    to[i * stride] = from[i];
 }
 
 BindResult bind(const KernelCall &call) {
@@ -84,22 +96,33 @@ BindResult bind(const KernelCall &call) {
               : call.name() == "log_softmax"  ? &SoftmaxLine::logSoftmax
               : call.name() == "softmax_grad" ? &SoftmaxLine::softmaxGrad
                                               : &SoftmaxLine::logSoftmaxGrad;
-  int64_t lineFloats = (g.extent + kLanes - 1) / kLanes * kLanes;
-  int threads = g.outer * g.extent < (16 << 10) ? 1 : call.threads;
+  const int64_t lineFloats = (g.extent + kLanes - 1) / kLanes * kLanes, lineCount = g.outer * g.inner;
+  const int64_t copies = g.inner == 1 ? 1 : 4; // scratch, operands and result
+  int threads = lineCount * g.extent < (16 << 10) ? 1 : call.threads;
   auto run = [=](std::byte *scratch) {
     const SoftmaxLine &functions = lines();
-    int64_t parts = std::min<int64_t>(threads, g.outer);
+    int64_t parts = std::min<int64_t>(threads, lineCount);
     parallelFor(threads, parts, [&](int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {
-        float *t = reinterpret_cast<float *>(scratch) + p * lineFloats;
-        for (int64_t o = g.outer * p / parts; o < g.outer * (p + 1) / parts; ++o) {
-          int64_t at = o * g.extent;
-          (functions.*line)(a + at, b ? b + at : nullptr, y + at, t, g.extent);
+        float *t = reinterpret_cast<float *>(scratch) + p * lineFloats * copies;
+        for (int64_t l = lineCount * p / parts; l < lineCount * (p + 1) / parts; ++l) {
+          const int64_t at = l / g.inner * g.extent * g.inner + l % g.inner;
+          if (g.inner == 1) {
+            (functions.*line)(a + at, b ? b + at : nullptr, y + at, t, g.extent);
+            continue;
+          }
+          float *x = t + lineFloats, *x2 = x + lineFloats, *result = x2 + lineFloats;
+          gather(a + at, g.inner, x, g.extent);
+          if (b)
+            gather(b + at, g.inner, x2, g.extent);
+          (functions.*line)(x, b ? x2 : nullptr, result, t, g.extent);
+          scatter(result, y + at, g.inner, g.extent);
         }
       }
     });
   };
-  return bindFunction(std::string("lines ") + vectorOps().isa, run, size_t(threads * lineFloats) * sizeof(float));
+  return bindFunction(std::string("lines ") + vectorOps().isa, run,
+                      size_t(threads * lineFloats * copies) * sizeof(float));
 }
 
 } // namespace

@@ -162,8 +162,9 @@ template <typename T> T combine(plan::Reduction r, T a, T b) {
 
 class ReferenceExpression final : public BoundKernel {
 public:
-  ReferenceExpression(ExpressionCode code, const KernelCall &call)
-      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs), exact_(call.exact && !call.widen) {
+  ReferenceExpression(ExpressionCode code, const KernelCall &call, FloatFunctions functions)
+      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs), exact_(call.exact && !call.widen),
+        functions_(functions) {
     for (const ExpressionInput &in : e_.inputs)
       inputStrides_.push_back(broadcastStrides(in.view, e_.domain.size()));
     for (const ExpressionResult &r : e_.results)
@@ -173,7 +174,7 @@ public:
     domainStrides_ = rowMajorStrides(e_.domain);
   }
 
-  std::string describe() const override { return "reference"; }
+  std::string describe() const override { return functions_ ? "plain loops" : "reference"; }
 
   Status run(std::byte *) override {
     std::vector<Tile> values(e_.valueCount());
@@ -321,6 +322,9 @@ private:
       break;
     }
     default:
+      if (functions_ && valueClass(e_.typeOf(instr.operands[0])) == ValueClass::F32 &&
+          functions_(instr.op, a.f, b.f, y.f, n))
+        break;
       dispatchClass(e_.typeOf(instr.operands[0]), [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
     }
     if (exact_ || instr.rounds) { // a value that stays in the loop is what memory would hold
@@ -358,18 +362,21 @@ private:
   ExpressionCode e_;
   std::vector<TensorView> inputs_, outputs_;
   bool exact_;
+  FloatFunctions functions_;
   std::vector<Shape> inputStrides_, resultStrides_, termStrides_;
   Shape domainStrides_;
 };
 
-BindResult bindExpression(const KernelCall &call) {
+BindResult bindExpression(const KernelCall &call) { return bindReferenceExpression(call, nullptr); }
+
+} // namespace
+
+BindResult bindReferenceExpression(const KernelCall &call, FloatFunctions functions) {
   Result<ExpressionCode> code = lowerExpression(call);
   if (!code)
     return code.status();
-  return BindResult(std::make_unique<ReferenceExpression>(std::move(*code), call));
+  return BindResult(std::make_unique<ReferenceExpression>(std::move(*code), call, functions));
 }
-
-} // namespace
 
 void registerReferenceExpressions(KernelRegistry &registry) {
   for (const std::string &name : expressionKernelNames())

@@ -11,6 +11,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_REFERENCE_REFERENCEBACKEND_H
 #define TESSERA_RUNTIME_BACKEND_REFERENCE_REFERENCEBACKEND_H
 
+#include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/Kernel.h"
 
 namespace tessera::rt {
@@ -41,6 +42,11 @@ template <typename F> void asFloat(plan::DType type, F f) {
 }
 
 void registerReferenceExpressions(KernelRegistry &registry);
+/// Computes y[i] = op(a[i], b[i]) of F32 as another engine does; false: it leaves the operator open.
+using FloatFunctions = bool (*)(Op op, const float *a, const float *b, float *y, int64_t n);
+/// The loops of registerReferenceExpressions with the functions of an engine that declines some calls, so that a result
+/// has the same bits whether it does or not. Every operand is plain.
+BindResult bindReferenceExpression(const KernelCall &call, FloatFunctions functions);
 void registerReferenceMovement(KernelRegistry &registry);
 void registerReferenceIndexing(KernelRegistry &registry);
 void registerReferenceConv(KernelRegistry &registry);

@@ -3,6 +3,7 @@
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/fused/OrderedSums.h"
 #include "runtime/backend/cpu/fused/Tape.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
 #include "runtime/support/Scalar.h"
 
 #include <algorithm>
@@ -439,10 +440,34 @@ BindResult bindFusedKernel(const KernelCall &call) {
   return BindResult(std::move(kernel));
 }
 
+namespace {
+
+/// The functions that a library computes. All other operators have one result.
+bool vectorFunctions(Op op, const float *a, const float *b, float *y, int64_t n) {
+  switch (op) {
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, ...)                                                                     \
+  case Op::NAME:                                                                                                       \
+    if (ElementwiseKind::KIND != ElementwiseKind::FloatUnary && op != Op::Pow)                                         \
+      return false;                                                                                                    \
+    vectorOps().find(VectorOp::NAME, 0)(y, a, b, nullptr, n);                                                          \
+    return true;
+#include "runtime/support/Elementwise.def"
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 void registerFusedKernels(KernelRegistry &registry) {
   auto accepts = [](const KernelCall &) { return true; }; // bindFusedKernel declines
-  for (const std::string &name : expressionKernelNames())
+  // What it declines depends on shapes and on what is fused.
+  auto exact = [](const KernelCall &call) { return call.exact && !call.widen && acceptsPlain(call); };
+  auto plain = [](const KernelCall &call) { return bindReferenceExpression(call, vectorFunctions); };
+  for (const std::string &name : expressionKernelNames()) {
     registry.add(name, {"fused", accepts, bindFusedKernel});
+    registry.add(name, {"plain loops", exact, plain});
+  }
 }
 
 } // namespace tessera::rt
