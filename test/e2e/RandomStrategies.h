@@ -44,6 +44,9 @@ struct Feeds {
   int64_t classes = 4, ids = 8;      // integer targets and integer inputs lie below these
   double jitter = 0;                 // relative change of every real input and parameter
   std::string backend = "reference"; // or cuda: a device for each rank
+  bool widen = true;                 // in double precision what the plan has in single
+  int threads = 1;                   // of a rank
+  int steps = kSteps;                // of a training
 };
 /// Runs the plans. Returns what every rank holds at the end. Throws std::runtime_error.
 std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &feeds);
@@ -51,7 +54,8 @@ std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &
 /// The largest difference of a tensor over its largest element (over 1e-3 where that is smaller).
 double distance(const Values &expected, const Values &got);
 
-/// Empty if every rank holds what is expected of its parts, else the first tensor that differs.
+/// Empty if every rank holds what is expected of its parts, else the first tensor that differs. With the limit 0 bits must
+/// be equal; one NaN is as good as another.
 std::string difference(const Outcome &expected, const std::vector<Outcome> &ranks, double limit);
 
 } // namespace tessera::test
