@@ -6,6 +6,7 @@ usage: reproducible_test.py --bin DIR --models DIR [NAME...]      NAME: only the
 import hashlib
 import json
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -33,12 +34,12 @@ class Context(Programs):
                         "-o", plan, code=code)
         return text if code else plan
 
-    def train(self, plan, *options, steps, data="synthetic"):
-        """The losses, and digests of the tensors of the last checkpoint."""
+    def train(self, plan, *options, steps, data="synthetic", launcher=()):
+        """The losses, and digests of the tensors of the last checkpoint. `launcher`: what starts the program."""
         self.count += 1
         log, checkpoints = plan / f"log{self.count}.jsonl", plan / f"checkpoints{self.count}"
-        self.run(self.bin / "tessera-run", plan, "--data", data, "--steps", steps, "--log", log, "--checkpoint-dir", checkpoints,
-                 *options)
+        self.run(*launcher, self.bin / "tessera-run", plan, "--data", data, "--steps", steps, "--log", log, "--checkpoint-dir",
+                 checkpoints, *options)
         losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
         assert np.all(np.isfinite(losses)) and len(set(losses)) > 1, losses
         self.last = checkpoints / f"step-{steps:08}"
@@ -62,19 +63,19 @@ def differences(a, b):
     return found + [name for name in tensors if tensors[name] != other[name]]
 
 
-def check_meshes(c, model, options, configurations, steps=4):
+def check_meshes(c, model, options, configurations, steps=4, run=()):
     """Every configuration, MESH:MODE[:PATTERN] or (that, OPTION...), trains like one rank: the first with one thread a rank,
-    the next with two, and so on."""
+    the next with two, and so on. `run`: options of every run."""
     plan = c.compile(model, "1", "data", *options)
-    one = c.train(plan, "--threads", 1, steps=steps)
-    wrong = differences(c.train(plan, "--threads", 2, steps=steps), one)
+    one = c.train(plan, "--threads", 1, *run, steps=steps)
+    wrong = differences(c.train(plan, "--threads", 2, *run, steps=steps), one)
     wrong = [f"two threads: {wrong}"] if wrong else []
     for i, configuration in enumerate(configurations):
         text, *more = (configuration,) if isinstance(configuration, str) else configuration
         mesh, mode, *pattern = text.split(":")
         if pattern:
             more += ["--strategy", c.strategies(plan, mesh, pattern[0])]
-        found = differences(c.train(c.compile(model, mesh, mode, *options, *more), "--threads", 1 + i % 2, steps=steps), one)
+        found = differences(c.train(c.compile(model, mesh, mode, *options, *more), "--threads", 1 + i % 2, *run, steps=steps), one)
         if found:
             wrong.append(f"{text} {more}: {found[:6]}, {len(found)} in all")
     assert not wrong, f"{model} {options}\n" + "\n".join(wrong)
@@ -111,10 +112,39 @@ def language_models_train_alike(c):
 
 
 @case
-def micro_batches_and_precisions_train_alike(c):
-    for options in (("--accumulate", "2"), ("--precision", "bf16"), ("--recompute", "full")):
+def micro_batches_train_alike(c):
+    for options in (("--accumulate", "2"), ("--recompute", "full")):
         check_meshes(c, "mlp_train", ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", *options),
                      ["data=2:data", "data=4:data", "data=2,model=2:auto"])
+
+
+@case
+def every_precision_trains_alike(c):
+    networks.gpt(c.folder / "gpt.onnx", batch=8, length=16, hidden=64, words=96, layers=1, heads=4)
+    words = ("--inputs", "ids", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "--clip-norm", "1")
+    meshes = ["data=2:data", "data=4:data", "data=2,model=2:auto"]
+    for precision, run in (("bf16", ()), ("f16", ()), ("f32", ("--f64",))):
+        check_meshes(c, "lenet_train", ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--precision", precision),
+                     [*meshes, "space=2:semi-auto:h=space"], run=run)
+        check_meshes(c, "gpt", (*words, "--precision", precision), meshes, run=run)
+    check_meshes(c, "resnet18_cifar_train", ("--dim", "batch=4", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--precision", "bf16"),
+                 ["data=2:data", "model=2:semi-auto:f=model", "space=2:semi-auto:h=space"], steps=2)
+
+
+@case
+def every_transport_adds_alike(c):
+    """Threads, processes by TCP, and MPI, with all-reduces, and with the reduce-scatters of a sharded optimizer."""
+    options = ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--clip-norm", "1")
+    one = c.train(c.compile("mlp_train", "1", "data", *options), "--threads", 1, steps=6)
+    for mesh, mode in (("data=4", "data"), ("data=4", "auto"), ("data=2,model=2", "auto"), ("data=3", "data")):
+        for precision in ((), ("--precision", "bf16")):
+            plan = c.compile("mlp_train", mesh, mode, *options, *precision)
+            runs = {"threads": c.train(plan, steps=6), "TCP": c.train(plan, "--processes", steps=6)}
+            if shutil.which("mpirun"):
+                runs["MPI"] = c.train(plan, steps=6, launcher=("mpirun", "--oversubscribe", "-n", 3 if mesh == "data=3" else 4))
+            for name, run in runs.items():
+                found = differences(run, runs["threads"] if precision else one)
+                assert not found, f"{mesh} {mode} {precision} by {name}: {found}"
 
 
 @case
@@ -151,6 +181,16 @@ def any_number_of_ranks_trains_alike(c):
 
 
 @case
+def verification_is_to_the_bit(c):
+    options = ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--clip-norm", "1")
+    for mesh, mode, run, more in (("data=4", "data", (), ()), ("data=2,model=2", "auto", (), ("--precision", "bf16")),
+                                  ("3", "auto", ("--backend", "reference", "--f64"), ())):
+        plan = c.compile("lenet_train", mesh, mode, *options, *more)
+        text = c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", 2, "--verify", *run)
+        assert "verified: the plan computes what the unpartitioned program does, to the bit" in text, text
+
+
+@case
 def without_leaves_the_mesh_shows(c):
     """The tests above can fail."""
     runs = [c.train(c.compile("mlp_train", mesh, "data", "--dim", "batch=16", "--optimizer", "sgd:lr=0.05", leaves=0), "--threads",
@@ -160,22 +200,29 @@ def without_leaves_the_mesh_shows(c):
 
 @case
 def what_cannot_be_equal_is_refused(c):
-    def refused(mesh, mode, *options, leaves, says, code):
-        text = c.compile("mlp_train", mesh, mode, "--dim", "batch=16", *options, leaves=leaves, code=code)
+    def refused(mesh, mode, *options, leaves, says, code, model="mlp_train"):
+        text = c.compile(model, mesh, mode, "--dim", "batch=16", *options, leaves=leaves, code=code)
         assert says in text, text
 
     for leaves in ("3", "0", "-8", "2048", "x"):
         refused("data=2", "data", leaves=leaves, code=2, says=f"--reproducible: '{leaves}' is not a power of two from 1 to 1024")
     refused("data=2", "data", "--gradient-reduction", "sum", leaves=8, code=2, says="--reproducible: a sum of gradients depends on")
 
-    def cut(*shards):
-        (c.folder / "cut.json").write_text(json.dumps([{"op": "/fc2/Gemm", "in": shards}]))
+    def cut(*shards, op="/fc2/Gemm"):
+        (c.folder / "cut.json").write_text(json.dumps([{"op": op, "in": shards}]))
         return "--strategy", c.folder / "cut.json"
 
     refused("a=2,b=2", "semi-auto", *cut([None, ["b", "a"]], [None, ["b", "a"]]), leaves=8, code=1,
             says="cannot be cut by 'b' before 'a'")
     refused("a=2,b=2", "semi-auto", *cut([None, ["a", "b"]], [None, ["a", "b"]]), leaves=2, code=1,
             says="operator '/fc2/Gemm': dimension 1 of input 0, whose extent is 256, cannot be split in 4; it is summed over in 2 leaves")
+    # Convolutions: few output channels, more than two blocks of them, and channels that are summed.
+    image = [None] * 4
+    for op, at, what in (("/conv1/Conv", 1, "dimension 0 of input 1, whose extent is 6, cannot be split in 2; it stays whole"),
+                         ("/conv2/Conv", 1, "dimension 0 of input 1, whose extent is 16, cannot be split in 2; blocks of 16 of it stay"),
+                         ("/conv2/Conv", 0, "dimension 1 of input 0, whose extent is 6, cannot be split in 2; it stays whole")):
+        shards = [image, ["a", None, None, None]] if at else [[None, "a", None, None], image]
+        refused("a=2", "semi-auto", *cut(*shards, op=op), leaves=8, code=1, model="lenet_train", says=f"operator '{op}': {what}")
 
 
 @case
