@@ -19,8 +19,8 @@
 // rounds away, in F64 as well. The samples' parameters are then moved by what such a rounding moves them, and what
 // was moved is taken off their new values again: it is no part of the step.
 //
-// Where the plan is reproducible, the sequential program is so too, and the first sample, which moves nothing, must give
-// the bits of the plan as well.
+// Where the plan is reproducible, the sequential program is so too, and the first sample, which moves nothing, must
+// give the bits of the plan as well.
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"

@@ -54,8 +54,8 @@ std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &
 /// The largest difference of a tensor over its largest element (over 1e-3 where that is smaller).
 double distance(const Values &expected, const Values &got);
 
-/// Empty if every rank holds what is expected of its parts, else the first tensor that differs. With the limit 0 bits must
-/// be equal; one NaN is as good as another.
+/// Empty if every rank holds what is expected of its parts, else the first tensor that differs. With the limit 0 bits
+/// must be equal; one NaN is as good as another.
 std::string difference(const Outcome &expected, const std::vector<Outcome> &ranks, double limit);
 
 } // namespace tessera::test

@@ -38,8 +38,8 @@ const std::set<std::string> kChanges = {
     "reduce_sum of columns: k to few",
 };
 
-/// What does so in every plan: oneDNN has other code for so few output channels. A gradient of weights has two kinds. So
-/// it has for one group.
+/// What does so in every plan: oneDNN has other code for so few output channels. A gradient of weights has two kinds.
+/// And it has other code for one group.
 const std::set<std::string> kAlwaysChanges = {"conv: g to one",
                                               "conv_input_grad: g to one",
                                               "conv_weight_grad: g to one",

@@ -46,7 +46,7 @@ std::vector<Values> run(const Case &c, const std::vector<Operand> &in, const std
 
 bool sameBits(const Values &a, const Values &b);
 
-/// Every case in every part, with one and with several threads, in plans that are reproducible and in those that are not.
+/// Every case in every part, with one and with several threads, in plans that are reproducible and in others.
 void check(const std::vector<Case> &cases);
 
 } // namespace tessera::rt::test
