@@ -108,10 +108,9 @@ template <typename Gradient> typename Gradient::primitive_desc gradient(const Ke
   });
 }
 
-BindResult bindConv(const KernelCall &call) {
+/// The convolution on so many threads.
+BindResult bindOn(const KernelCall &call, int threads) {
   ConvCall c = describe(call);
-  // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
-  const int threads = call.exact && call.name() == "conv_weight_grad" ? 1 : call.threads;
   useThreads(threads);
   auto kernel = std::make_unique<DnnlKernel>(threads);
   if (call.name() == "conv") {
@@ -151,6 +150,17 @@ BindResult bindConv(const KernelCall &call) {
     kernel->finish(pd.impl_info_str());
   }
   return BindResult(std::move(kernel));
+}
+
+BindResult bindConv(const KernelCall &call) {
+  // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
+  if (call.exact && call.name() == "conv_weight_grad")
+    return bindOn(call, 1);
+  BindResult bound = bindOn(call, call.threads);
+  // Its products of matrices may share out what they sum over.
+  if (call.exact && call.threads > 1 && bound && *bound && (*bound)->describe().find("gemm") != std::string::npos)
+    return bindOn(call, 1);
+  return bound;
 }
 
 bool acceptsConv(const KernelCall &call) {

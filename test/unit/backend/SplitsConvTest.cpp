@@ -111,6 +111,15 @@ TEST_CASE("convolutions of few channels keep their bits", "[bits]") {
            {{8, 1, 6, 28, 5, 1}, {8, 6, 16, 14, 5, 1}, {4, 20, 50, 16, 5, 2}, {4, 20, 48, 24, 3, 1, 1, 2}});
 }
 
+TEST_CASE("a convolution of points with a border keeps its bits", "[bits]") {
+  const Attributes line = {
+      {"strides", Shape{1}}, {"pads", Shape{0, 1}}, {"dilations", Shape{1}}, {"groups", int64_t(1)}};
+  std::vector<Case> cases;
+  for (int64_t c : {5, 8, 20, 64})
+    cases.push_back({"conv", {{"nch", {5, c, 1}}, {"fcr", {2, c, 1}}}, {{"nfi", {5, 2, 2}}}, "n", line});
+  check(cases);
+}
+
 TEST_CASE("dilated and transposed convolutions keep their bits", "[bits]") {
   checkAll({plan::F32, plan::BF16}, {{4, 64, 64, 14, 3, 1, 1, 2}, {4, 64, 64, 16, 2, 2}, {4, 32, 64, 16, 4, 2}});
 }

@@ -55,7 +55,8 @@ TEST_CASE("a product in leaves is the tree of its leaves' products", "[bits]") {
   for (plan::DType type : {plan::F32, plan::BF16, plan::F16, plan::F64})
     for (auto [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}})
       for (const Sizes &s : {Sizes{48, 40, 96, 2}, Sizes{300, 1100, 128, 4}, Sizes{130, 7, 512, 8}, Sizes{1, 33, 64, 4},
-                             Sizes{32, 64, 96, 4, {3}}}) {
+                             Sizes{32, 64, 96, 4, {3}}, Sizes{3, 2, 2, 2, {20}}, Sizes{2, 3, 8, 8, {7}},
+                             Sizes{5, 2, 16, 8, {20}}, Sizes{8, 2, 2, 2, {20}}}) {
         if (s.m * s.n > 100000 && type != plan::F32 && type != plan::BF16)
           continue; // plain loops, which have no tiles
         auto stored = [type = type](double x) {
