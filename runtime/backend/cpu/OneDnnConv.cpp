@@ -18,9 +18,11 @@ struct ConvCall {
 };
 
 /// Whether an element's terms are added in an order that depends on their number alone. The code for single points cuts
-/// the channels that it sums over in chunks, by the number of the others and by the size of the image. A gradient of
-/// weights sums over pixels.
-bool keepsOrder(const std::string &implementation) { return implementation.find("1x1") == std::string::npos; }
+/// the channels that it sums over in chunks, by the number of the others and by the size of the image. Products of
+/// matrices (gemm) do so by threads and by the size of small images. A gradient of weights sums over pixels.
+bool keepsOrder(const std::string &implementation) {
+  return implementation.find("1x1") == std::string::npos && implementation.find("gemm") == std::string::npos;
+}
 
 /// The same of a gradient of weights. On processors without AVX-512 products of matrices cut the pixels that they sum
 /// over in chunks, by the number of channels.
@@ -154,13 +156,7 @@ BindResult bindOn(const KernelCall &call, int threads) {
 
 BindResult bindConv(const KernelCall &call) {
   // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
-  if (call.exact && call.name() == "conv_weight_grad")
-    return bindOn(call, 1);
-  BindResult bound = bindOn(call, call.threads);
-  // Its products of matrices may share out what they sum over.
-  if (call.exact && call.threads > 1 && bound && *bound && (*bound)->describe().find("gemm") != std::string::npos)
-    return bindOn(call, 1);
-  return bound;
+  return bindOn(call, call.exact && call.name() == "conv_weight_grad" ? 1 : call.threads);
 }
 
 bool acceptsConv(const KernelCall &call) {

@@ -142,14 +142,15 @@ TEST_CASE("convolutions in other types keep their bits", "[bits]") {
 TEST_CASE("a convolution whose rows are cut keeps its bits", "[bits]") {
   for (plan::DType type : {plan::F32, plan::BF16})
     for (const Geometry &g :
-         {Geometry{2, 32, 64, 16, 3, 1},       Geometry{2, 64, 64, 32, 3, 1},       Geometry{2, 64, 64, 32, 3, 2},
-          Geometry{2, 128, 64, 16, 3, 1},      Geometry{2, 128, 64, 16, 3, 2},      Geometry{2, 256, 64, 8, 3, 1},
-          Geometry{2, 256, 64, 8, 3, 2},       Geometry{2, 512, 64, 4, 3, 1},       Geometry{2, 64, 64, 32, 1, 1},
-          Geometry{2, 128, 64, 16, 1, 2},      Geometry{2, 256, 64, 8, 1, 1},       Geometry{2, 512, 64, 16, 1, 1},
-          Geometry{2, 512, 64, 4, 1, 2},       Geometry{2, 2048, 64, 4, 1, 1},      Geometry{2, 3, 64, 32, 7, 2},
-          Geometry{2, 64, 64, 16, 2, 2},       Geometry{2, 64, 64, 16, 3, 1, 1, 2}, Geometry{2, 64, 64, 16, 3, 1, 64},
-          Geometry{8, 1, 6, 28, 5, 1},         Geometry{8, 6, 16, 16, 5, 1},        Geometry{4, 20, 50, 16, 5, 2},
-          Geometry{4, 20, 48, 24, 3, 1, 1, 2}, Geometry{2, 64, 64, 16, 5, 2, 64},   Geometry{2, 64, 64, 16, 3, 1, 4}})
+         {Geometry{2, 32, 64, 16, 3, 1},       Geometry{2, 64, 64, 32, 3, 1},     Geometry{2, 64, 64, 32, 3, 2},
+          Geometry{2, 128, 64, 16, 3, 1},      Geometry{2, 128, 64, 16, 3, 2},    Geometry{2, 256, 64, 8, 3, 1},
+          Geometry{2, 256, 64, 8, 3, 2},       Geometry{2, 512, 64, 4, 3, 1},     Geometry{2, 64, 64, 32, 1, 1},
+          Geometry{2, 128, 64, 16, 1, 2},      Geometry{2, 256, 64, 8, 1, 1},     Geometry{2, 512, 64, 16, 1, 1},
+          Geometry{2, 512, 64, 4, 1, 2},       Geometry{2, 2048, 64, 4, 1, 1},    Geometry{2, 3, 64, 32, 7, 2},
+          Geometry{2, 64, 64, 16, 2, 2},       Geometry{5, 8, 6, 4, 2, 2},        Geometry{5, 8, 6, 4, 2, 2, 2},
+          Geometry{2, 64, 64, 16, 3, 1, 1, 2}, Geometry{2, 64, 64, 16, 3, 1, 64}, Geometry{8, 1, 6, 28, 5, 1},
+          Geometry{8, 6, 16, 16, 5, 1},        Geometry{4, 20, 50, 16, 5, 2},     Geometry{4, 20, 48, 24, 3, 1, 1, 2},
+          Geometry{2, 64, 64, 16, 5, 2, 64},   Geometry{2, 64, 64, 16, 3, 1, 4}})
       for (int64_t parts : {2, 4})
         for (const Case &c : convolutions(type, g))
           if (c.kernel != "conv_weight_grad" && c.out[0].shape[2] % parts == 0)
