@@ -278,6 +278,9 @@ compiler::EmitOptions emitOptions(const CompileOptions &options) {
 llvm::Error emit(Compilation &run, ModuleOp local, ModuleOp whole, const compiler::WeightStore &weights,
                  const OutputDirectory &output) {
   compiler::EmitOptions options = emitOptions(run.options);
+  options.run = [&topology = run.assign.topology](const dist::Mesh &mesh, llvm::ArrayRef<int> axes) {
+    return topology.run(mesh, axes);
+  };
   const bool later = run.options.initAtStart || weights.generatedBytes() > kMaxStoredInit;
   if (later)
     options.generated = &weights;

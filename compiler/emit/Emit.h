@@ -15,12 +15,14 @@
 #define TESSERA_COMPILER_EMIT_EMIT_H
 
 #include "compiler/import/Weights.h"
+#include "dialects/dist/Mesh.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct EmitOptions {
   std::string weightsFile = "weights.safetensors"; // in the plan's folder; the caller has written it before
   /// Weights whose initialisation rules go into the plan, because the weights file does not have their values.
   const WeightStore *generated = nullptr;
+  /// How many neighbours of a group over some axes share a faster link than the whole group; 1: there is one link. Not
+  /// set: so it is for every group.
+  std::function<int64_t(const dist::Mesh &mesh, llvm::ArrayRef<int> axes)> run = nullptr;
 };
 
 /// The most ranks that a plan may have.

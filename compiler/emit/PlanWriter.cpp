@@ -105,7 +105,7 @@ plan::Reduction reductionOf(dist::Reduction reduction) {
 class PlanWriter::Impl {
 public:
   Impl(const PlanLayout &layout, const EmitOptions &options)
-      : layout_(layout), mesh_(layout.mesh), generated_(options.generated) {
+      : layout_(layout), mesh_(layout.mesh), generated_(options.generated), run_(options.run) {
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
     plan_.set_weights_file(options.weightsFile);
@@ -277,6 +277,8 @@ private:
     for (int axis : axes)
       name += (name.empty() ? "" : ",") + mesh_.axisName(axis).str();
     out->set_name(name);
+    if (const int64_t run = run_ ? run_(mesh_, axes) : 1; run > 1)
+      out->set_run(uint32_t(run));
     placeGroup(axes, *out);
     return uint32_t(groups_.size() - 1);
   }
@@ -474,6 +476,7 @@ private:
   const PlanLayout &layout_;
   const Mesh &mesh_;
   const WeightStore *generated_;
+  const std::function<int64_t(const dist::Mesh &, llvm::ArrayRef<int>)> run_;
   int64_t rank_ = 0;
   bool asked_ = false; // whether the step being written depends on the rank
   plan::Plan plan_;

@@ -121,7 +121,7 @@ Status measureGroups(const PlanDirectory &plan, World &world, Communicator &ever
     if (group.ranks_size() < 2)
       continue;
     Result<std::unique_ptr<Communicator>> members =
-        world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
+        world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()), std::max(1, int(group.run())));
     if (!members)
       return members.status();
     for (size_t bytes : {kShortReduce, report.longReduce}) {

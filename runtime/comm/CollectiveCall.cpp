@@ -35,9 +35,10 @@ static std::string reductionName(int32_t reduction) {
   return name.empty() ? "reduction " + std::to_string(reduction) : name;
 }
 
-/// " (SUM)" or " (SUM as a tree)"
+/// " (SUM)", " (SUM as a tree)" or " (SUM by runs of 2)"
 static std::string orderText(const Call &call) {
-  return " (" + reductionName(call.reduction) + (call.tree ? " as a tree)" : ")");
+  return " (" + reductionName(call.reduction) + (call.tree ? " as a tree" : "") +
+         (call.run > 1 ? " by runs of " + std::to_string(call.run) : "") + ")";
 }
 
 Call callOf(CallKind kind, std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {

@@ -31,7 +31,7 @@ struct Call {
   int32_t tree = 0;      // 1: sums are a tree (Reduce.h)
   // allGather, reduceScatter of another number of tensors than one: `outer` is 1, `inner` counts the elements of all.
   uint32_t tensors = 1;
-  int32_t padding = 0;
+  int32_t run = 1;     // of members whose sums are added (Reduce.h); calls that reduce nothing have 1
   uint64_t shapes = 0; // a hash of what the tensors' outer and inner are
 
   bool operator==(const Call &) const = default;

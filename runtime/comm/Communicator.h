@@ -2,8 +2,8 @@
 //
 // One object per rank and group. All members call the same operations in the same order; a call returns when this
 // rank's output is complete and its input may be reused. Results are deterministic and equal on all ranks. Reductions
-// add in group order or as a tree over the group (Reduce.h), except by NCCL, whose order is its own: it refuses a tree
-// where the order can be seen. Transports: threads of one process (the default on one
+// add in group order, by runs of neighbours or as a tree over the group (Reduce.h), except by NCCL, whose order is its
+// own: it refuses a tree where the order can be seen. Transports: threads of one process (the default on one
 // machine and the semantic reference), MPI, TCP, NCCL. All pass test/conformance/comm. The operations correspond to
 // those of MPI and NCCL:
 //
@@ -105,8 +105,11 @@ public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// All ranks of the world call this with their plan's groups, in the same order. `ranks` are world ranks, this rank
-  /// among them.
-  virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) = 0;
+  /// among them. Members are in runs of `run` neighbours that share a faster link than the whole group, such as those on
+  /// one machine; 1 or all of them: there is one link. Reductions add by runs, and between processes a reduction, gather
+  /// or scatter crosses the slow link as few times as it can.
+  virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) = 0;
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) { return group(ranks, 1); }
   /// All ranks call this before the first send or receive. NCCL has neither.
   virtual Status openChannels() { return Status::error("this transport has no messages between two ranks"); }
   /// Sends a message of any size to another rank. Returns when `data` may be overwritten, and never waits for the

@@ -32,4 +32,11 @@ Status checkGroups(const std::vector<std::vector<int>> &lists) {
   return Status();
 }
 
+Status checkRun(size_t members, int run) {
+  if (run < 1 || members % size_t(run) != 0)
+    return Status::error("runs of " + std::to_string(run) + " members do not divide a group of " +
+                         std::to_string(members));
+  return Status();
+}
+
 } // namespace tessera::rt

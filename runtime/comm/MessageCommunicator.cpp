@@ -74,7 +74,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
     for (int m = 0; m < size_; ++m)
       inputs_[m] = m == rank_ ? in + start(s, m) * elementSize : received(s, m);
     void *reduced = out + start(s, rank_) * elementSize;
-    reduceTo(inputs_.data(), size_, &reduced, 1, part(s, rank_) / elementSize, dtype, reducer);
+    reduceByRuns(inputs_.data(), size_, run_, &reduced, 1, part(s, rank_) / elementSize, dtype, reducer);
     TESSERA_RETURN_IF_ERROR(gather->wait()); // the gather of the segment before
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
@@ -88,6 +88,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
 
 Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) {
   Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
+  call.run = run_;
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype), bytes = mine.ok() ? count * elementSize : 0;
   const bool small = bytes <= kPayload;
@@ -99,9 +100,11 @@ Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, p
       TESSERA_RETURN_IF_ERROR(gatherRound(from, scratch(size_ * bytes), bytes, bytes));
     for (int m = 0; m < size_; ++m)
       inputs_[m] = small ? payload(m) : scratch_.data() + m * bytes;
-    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reducer);
+    reduceByRuns(inputs_.data(), size_, run_, &out, 1, count, dtype, reducer);
     return Status();
   }
+  if (goByRuns(bytes, reducer))
+    return allReduceByRuns(from, to, count, dtype, reducer);
   return segmentedAllReduce(from, to, count, dtype, reducer);
 }
 

@@ -7,11 +7,15 @@
 // collective communication operations in MPICH, 2005, section 4.5, with the tree replaced by all-to-all).
 // The bytes that a rank sends are those of a ring, whose order of addition differs from slice to slice.
 //
-//   MessageCommunicator comm(std::move(group), {4, 6});      // members are world ranks 4 and 6
+// Members in runs of neighbours, such as the ranks of one machine, meet in two levels: a reduction is scattered inside
+// the runs, and a gather ends there, so that between runs each byte is sent by one member of a run instead of by all.
+//
+//   MessageCommunicator comm(std::move(group), {4, 6});           // members are world ranks 4 and 6
+//   MessageCommunicator all(std::move(group), {0, 1, 2, 3}, 2);   // two machines with two ranks each
 //
 // Mismatched calls and bad arguments are errors on all members, as with threads: the signatures travel
 // ahead of the data. Reductions are in MessageCommunicator.cpp, gathers and scatters in MessageRows.cpp,
-// exchanges in MessageExchange.cpp.
+// exchanges in MessageExchange.cpp. What goes by runs is in MessageRuns.cpp.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
@@ -24,9 +28,9 @@ namespace tessera::rt {
 
 class MessageCommunicator : public Communicator {
 public:
-  /// `ranks` are the world ranks of the members, in order.
-  MessageCommunicator(std::unique_ptr<MessageGroup> group, std::vector<int> ranks)
-      : group_(std::move(group)), ranks_(std::move(ranks)), rank_(group_->rank()), size_(group_->size()),
+  /// `ranks` are the world ranks of the members, in order. `run` divides their number.
+  MessageCommunicator(std::unique_ptr<MessageGroup> group, std::vector<int> ranks, int run = 1)
+      : group_(std::move(group)), ranks_(std::move(ranks)), rank_(group_->rank()), size_(group_->size()), run_(run),
         records_(size_ * kRecord), inputs_(size_) {}
 
   int rank() const override { return rank_; }
@@ -59,6 +63,11 @@ private:
   /// already.
   Status gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride);
   Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype, Reducer reducer);
+  /// Whether blocks of so many bytes are worth two levels, and the order allows them.
+  bool goByRuns(size_t bytes, Reducer reducer) const;
+  Status allReduceByRuns(const Byte *in, Byte *out, size_t count, plan::DType dtype, Reducer reducer);
+  Status allGatherByRuns(std::span<const Rows> tensors, plan::DType dtype);
+  Status reduceScatterByRuns(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer);
   /// Like meet(), for an exchange. All members tell each other how much they send to and receive from every peer, and
   /// every member compares the whole table.
   Status checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives, Call call,
@@ -71,7 +80,7 @@ private:
 
   std::unique_ptr<MessageGroup> group_;
   std::vector<int> ranks_;
-  const int rank_, size_;
+  const int rank_, size_, run_;
   std::vector<Byte> records_;
   std::vector<const void *> inputs_;
   std::vector<Byte> scratch_;

@@ -1,4 +1,4 @@
-// Gathers and scatters by messages. Tensors of a list share rounds (RowPieces.h).
+// Gathers and scatters by messages, in one round each. Tensors of a list share rounds (RowPieces.h).
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/MessageCommunicator.h"
 #include "runtime/comm/Reduce.h"
@@ -12,18 +12,6 @@ namespace {
 
 /// Bytes of a round per member: long enough to hide the latency, short enough that a few stay in the cache.
 constexpr size_t kRound = 512 << 10;
-
-/// One of `blocks` blocks of a tensor's rows, seen as [outer, blocks, inner].
-Box blockOf(const Rows &tensor, const RowPiece &piece, size_t block, size_t blocks) {
-  const auto inner = int64_t(tensor.inner), n = int64_t(blocks);
-  return {(int64_t(piece.row) * n + int64_t(block)) * inner + int64_t(piece.column),
-          {int64_t(piece.rows), int64_t(piece.width)},
-          {n * inner, 1}};
-}
-
-Box packed(const RowPiece &piece) {
-  return {0, {int64_t(piece.rows), int64_t(piece.width)}, {int64_t(piece.width), 1}};
-}
 
 } // namespace
 
@@ -59,6 +47,8 @@ Status MessageCommunicator::allGather(std::span<const Rows> tensors, plan::DType
   if (small)
     pack(rounds.pieces(), own);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, own, small ? bytes : 0));
+  if (!small && goByRuns(bytes, plan::NONE))
+    return allGatherByRuns(tensors, dtype);
   const size_t most = std::min(bytes, kRound);
   Byte *received = scratch(small ? 0 : (size_t(size_) + 1) * most);
   Byte *sent = received + (small ? 0 : size_t(size_) * most);
@@ -77,7 +67,7 @@ Status MessageCommunicator::allGather(std::span<const Rows> tensors, plan::DType
     }
     for (int m = 0; m < size_; ++m)
       for (const RowPiece &piece : rounds.pieces())
-        copyBox((small ? payload(m) : received + size_t(m) * rounds.bytes()) + piece.at, packed(piece),
+        copyBox((small ? payload(m) : received + size_t(m) * rounds.bytes()) + piece.at, packedRows(piece),
                 tensors[piece.tensor].out, blockOf(tensors[piece.tensor], piece, size_t(m), size_t(size_)),
                 elementSize);
   }
@@ -86,9 +76,13 @@ Status MessageCommunicator::allGather(std::span<const Rows> tensors, plan::DType
 
 Status MessageCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
   Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
+  call.run = run_;
   const Status mine = checkCall(call, size_);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
-  const size_t elementSize = bytesPerElement(dtype), most = std::min(kRound, call.outer * call.inner * elementSize);
+  const size_t elementSize = bytesPerElement(dtype), bytes = call.outer * call.inner * elementSize;
+  if (goByRuns(bytes, reducer))
+    return reduceScatterByRuns(tensors, dtype, reducer);
+  const size_t most = std::min(kRound, bytes);
   Byte *received = scratch(2 * size_t(size_) * most), *sent = received + size_t(size_) * most;
   for (RowRounds rounds(tensors, elementSize, kRound, /*cutsRows=*/true); !rounds.pieces().empty(); rounds.next()) {
     const size_t block = rounds.bytes();
@@ -102,7 +96,7 @@ Status MessageCommunicator::reduceScatter(std::span<const Rows> tensors, plan::D
       }
       for (const RowPiece &piece : rounds.pieces())
         copyBox(tensors[piece.tensor].in, blockOf(tensors[piece.tensor], piece, size_t(m), size_t(size_)),
-                sent + size_t(m) * block + piece.at, packed(piece), elementSize);
+                sent + size_t(m) * block + piece.at, packedRows(piece), elementSize);
       inputs_[m] = sent + size_t(m) * block;
     }
     std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
@@ -121,7 +115,7 @@ Status MessageCommunicator::reduceScatter(std::span<const Rows> tensors, plan::D
     for (const RowPiece &piece : rounds.pieces()) {
       void *result = static_cast<Byte *>(tensors[piece.tensor].out) +
                      (piece.row * tensors[piece.tensor].inner + piece.column) * elementSize;
-      reduceTo(inputs_.data(), size_, &result, 1, piece.rows * piece.width, dtype, reducer);
+      reduceByRuns(inputs_.data(), size_, run_, &result, 1, piece.rows * piece.width, dtype, reducer);
       for (const void *&input : inputs_)
         input = static_cast<const Byte *>(input) + piece.bytes(elementSize);
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 namespace tessera::rt {
 namespace {
@@ -197,6 +198,37 @@ void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t c
     return reduceOp<uint8_t>(in, n, out, outs, count, reducer);
   default:
     return reduceOp<Bool>(in, n, out, outs, count, reducer);
+  }
+}
+
+bool goesByRuns(int n, int run, Reducer reducer) {
+  return run > 1 && run < n && !(reducer.tree && !std::has_single_bit(unsigned(run)));
+}
+
+void reduceByRuns(const void *const *in, int n, int run, void *const *out, int outs, size_t count, plan::DType dtype,
+                  Reducer reducer) {
+  if (!goesByRuns(n, run, reducer))
+    return reduceTo(in, n, out, outs, count, dtype, reducer);
+  const int runs = n / run;
+  const size_t size = bytesPerElement(dtype);
+  // The results of all runs stay in the cache. They are rows of a block, each a whole number of lines.
+  const size_t row = std::max<size_t>(kAccBytes / size_t(runs) / 64 * 64, 64);
+  static thread_local std::vector<std::byte> sums;
+  sums.resize(std::max(sums.size(), row * size_t(runs)));
+  std::vector<const void *> from(size_t(n) + size_t(runs));
+  std::vector<void *> to(static_cast<size_t>(outs));
+  for (size_t at = 0; at < count; at += row / size) {
+    const size_t m = std::min(row / size, count - at);
+    for (int k = 0; k < n; ++k)
+      from[size_t(k)] = static_cast<const std::byte *>(in[k]) + at * size;
+    for (int r = 0; r < runs; ++r) {
+      void *sum = sums.data() + size_t(r) * row;
+      reduceTo(from.data() + size_t(r) * size_t(run), run, &sum, 1, m, dtype, reducer);
+      from[size_t(n) + size_t(r)] = sum;
+    }
+    for (int k = 0; k < outs; ++k)
+      to[size_t(k)] = static_cast<std::byte *>(out[k]) + at * size;
+    reduceTo(from.data() + n, runs, to.data(), outs, m, dtype, reducer);
   }
 }
 

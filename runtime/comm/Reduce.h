@@ -9,6 +9,10 @@
 //              over 2^k parts, and every other member's as well (the last one's over as many or fewer), the result has
 //              the bits of one tree over all parts, so it does not depend on how the parts were shared out.
 //
+// Members may be in runs of neighbours. Then each run is reduced, the result is rounded to the type, and these results
+// are reduced: (a + b) + (c + d) for four members in runs of two. A tree is the same tree if the run is a power of two;
+// else it pays no heed to runs.
+//
 //   const void *in[] = {a, b, c};
 //   void *out[] = {x, y};
 //   reduceTo(in, 3, out, 2, 10, plan::F32, plan::SUM);  // x[i] = y[i] = (a[i] + b[i]) + c[i]
@@ -39,6 +43,11 @@ struct Reducer {
 /// address), but not overlap one in another way.
 void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
               Reducer reducer);
+/// The same, by runs of `run` members. `run` divides `n`.
+void reduceByRuns(const void *const *in, int n, int run, void *const *out, int outs, size_t count, plan::DType dtype,
+                  Reducer reducer);
+/// Whether it may be done run by run: whether there are several runs of several members that the order knows.
+bool goesByRuns(int n, int run, Reducer reducer);
 /// Whether the result does not depend on the order, whatever the numbers.
 bool anyOrder(int n, plan::DType dtype, plan::Reduction reduction);
 

@@ -4,6 +4,17 @@
 
 namespace tessera::rt {
 
+Box blockOf(const Rows &tensor, const RowPiece &piece, size_t block, size_t blocks) {
+  const auto inner = int64_t(tensor.inner), n = int64_t(blocks);
+  return {(int64_t(piece.row) * n + int64_t(block)) * inner + int64_t(piece.column),
+          {int64_t(piece.rows), int64_t(piece.width)},
+          {n * inner, 1}};
+}
+
+Box packedRows(const RowPiece &piece) {
+  return {0, {int64_t(piece.rows), int64_t(piece.width)}, {int64_t(piece.width), 1}};
+}
+
 void RowRounds::next() {
   pieces_.clear();
   bytes_ = 0;

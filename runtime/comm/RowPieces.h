@@ -25,6 +25,11 @@ struct RowPiece {
   size_t bytes(size_t elementSize) const { return rows * width * elementSize; }
 };
 
+/// One of `blocks` blocks of a tensor's rows, seen as [outer, blocks, inner].
+Box blockOf(const Rows &tensor, const RowPiece &piece, size_t block, size_t blocks);
+/// A piece whose rows lie one behind the other, from offset 0.
+Box packedRows(const RowPiece &piece);
+
 class RowRounds {
 public:
   /// `cutsRows`: a row that is longer than `most` bytes is cut; else it is a round of its own.

@@ -55,6 +55,9 @@ Status checkHeader(const plan::Plan &plan) {
       return Status::error(group + " is empty or names a rank outside the mesh of " + std::to_string(ranks));
     if (!distinct.count(plan.rank()))
       return Status::error(group + " does not contain the rank itself");
+    if (const uint32_t run = plan.groups(g).run(); run > 0 && uint32_t(members.size()) % run != 0)
+      return Status::error(group + " has " + std::to_string(members.size()) + " ranks, which runs of " +
+                           std::to_string(run) + " do not divide");
     if (stages.of(*distinct.begin()) != stages.of(*distinct.rbegin()))
       return Status::error(group + " contains ranks of two stages, which meet by sends and receives alone");
   }

@@ -166,7 +166,7 @@ private:
         for (uint32_t member : group.ranks())
           if (r == leader || member == leader)
             if (const std::vector<plan::Group> &others = groups_[member];
-                others.size() <= g || others[g].name() != group.name() ||
+                others.size() <= g || others[g].name() != group.name() || others[g].run() != group.run() ||
                 !std::ranges::equal(others[g].ranks(), group.ranks()))
               return Status::error("group " + std::to_string(g) + " is not the same on " + rankText(r) + " and " +
                                    rankText(member));

@@ -119,6 +119,9 @@ uint32_t neededVersion(const plan::Plan &plan) {
   uint32_t needed = plan.leaves() > 0 ? 3 : kOldestPlanVersion;
   if (plan.frames_size() > 0 || plan.stages() > 1) // a reader of version 3 would compare stages with each other
     needed = 4;
+  for (const plan::Group &group : plan.groups())
+    if (group.run() > 0) // a reader of version 6 would add in the order of the members
+      needed = 7;
   for (const plan::Buffer &buffer : plan.buffers())
     if (const uint32_t of = buffer.alias_of_plus_one(); // a reader of version 4 knows views of whole buffers only
         of > 0 && of <= uint32_t(plan.buffers_size()) && isPart(buffer, plan.buffers(int(of) - 1)))

@@ -376,6 +376,21 @@ std::vector<Topology::Level> Topology::levels(const dist::Mesh &mesh, llvm::Arra
   return inside == int64_t(group.size()) && !result.empty() ? result : whole;
 }
 
+int64_t Topology::run(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) const {
+  const std::vector<Level> found = levels(mesh, axesOfGroup);
+  if (found.size() < 2)
+    return 1;
+  int64_t run = 1;
+  for (const Level &level : llvm::ArrayRef(found).drop_back())
+    run *= level.members;
+  const int64_t block = found[found.size() - 2].link.devices;
+  const llvm::SmallVector<int64_t> group(mesh.group(0, axesOfGroup));
+  for (size_t m = 0; m < group.size(); ++m)
+    if (group[m] / block != group[m - m % size_t(run)] / block)
+      return 1;
+  return run;
+}
+
 int64_t Topology::memoryPerRank(int64_t ranks) const {
   // The devices of a shared machine are cores over one memory. Fewer ranks than cores still have all of the memory.
   return shared ? memory * devices / ranks : memory;

@@ -98,6 +98,10 @@ struct Topology {
     Link link;
   };
   std::vector<Level> levels(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
+  /// So many neighbours of a group, in its order, are inside the blocks of all levels but the outermost. They divide the
+  /// group; 1: there is one level, or members of a block are no neighbours. For example, of 2x4xcpu a group of all
+  /// ranks has runs of 4.
+  int64_t run(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
   /// Bytes that one rank may use.
   int64_t memoryPerRank(int64_t ranks) const;
 };

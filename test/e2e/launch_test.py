@@ -89,9 +89,46 @@ def mpirun_on(c, hosts):
             str(agent), "--mca", "btl_tcp_if_include", "cable", "--mca", "oob_tcp_if_include", "cable", "--mca", "btl", "tcp,self")
 
 
+def two_machines(c):
+    """A topology: two machines with two devices each, and a slow network between them."""
+    path = c.folder / "machines.json"
+    path.write_text(json.dumps({
+        "name": "two machines", "devices": 4, "flops": {"f32": 50e9}, "memory_bandwidth": 10e9, "memory": "4GiB",
+        "links": [{"devices": 2, "latency": 5e-6, "bandwidth": 5e9}, {"devices": 4, "latency": 50e-6, "bandwidth": 12e6}]}))
+    return path
+
+
+@case
+def ranks_of_one_machine_cross_the_cable_once(c):
+    """Where the topology says which ranks share a machine, they add their gradients before these cross the network."""
+    plans = {"one link": c.compile("flat", "data=4", "data"),
+             "two machines": c.compile("machines", "data=4", "data", options=("--topology", two_machines(c)))}
+    try:
+        with TwoHosts() as hosts:
+            def crossed():
+                return sum(int(subprocess.run([*hosts.on(h), "cat", "/sys/class/net/cable/statistics/tx_bytes"],
+                                              capture_output=True, text=True, check=True).stdout) for h in range(2))
+
+            sent = {}
+            for name, plan in plans.items():
+                threads, two = c.folder / "threads.safetensors", c.folder / "two.safetensors"
+                c.finish(c.start(c.command(plan, 6, "--save-weights", threads)))
+                before = crossed()
+                for process in [c.start(c.command(plan, 6, "--save-weights", two),
+                                        rank_environment(r, 4, hosts.addresses[0], 29500, r % 2, 2), hosts.on(r // 2))
+                                for r in range(4)]:
+                    c.finish(process)
+                sent[name] = crossed() - before
+                expect(two.read_bytes() == threads.read_bytes(), f"{name}: other bits than with threads")
+            expect(sent["two machines"] < 0.6 * sent["one link"], f"bytes on the cable: {sent}")
+            print(f"      bytes on the cable: {sent}")
+    except TwoHosts.Skipped as reason:
+        print(f"skipped: {reason}")
+
+
 @case
 def two_hosts_over_every_launch_path(c):
-    plan = c.compile()
+    plan = c.compile(options=("--topology", two_machines(c)))
     straight = c.folder / "threads.safetensors"
     c.finish(c.start(c.command(plan, 6, "--save-weights", straight)))
     try:

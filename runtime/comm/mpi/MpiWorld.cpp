@@ -28,7 +28,7 @@ public:
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) override {
     // A list is sent as its length and its ranks. There is room for one rank more than a right list
     // can have, so that a list which is too long shows a rank that it names twice.
     const int width = size_ + 2;
@@ -43,13 +43,14 @@ public:
       lists[r].assign(entry + 1, entry + 1 + entry[0]);
     }
     TESSERA_RETURN_IF_ERROR(checkGroups(lists));
+    TESSERA_RETURN_IF_ERROR(checkRun(ranks.size(), run));
     // The lists are a partition of the world: one split makes all groups.
     const int color = *std::min_element(ranks.begin(), ranks.end());
     const auto key = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
     MPI_Comm comm = MPI_COMM_NULL;
     TESSERA_RETURN_IF_ERROR(mpiStatus(MPI_Comm_split(MPI_COMM_WORLD, color, int(key), &comm), "MPI_Comm_split"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
+    return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks, run));
   }
 
   Status openChannels() override { return channels_->open(); }

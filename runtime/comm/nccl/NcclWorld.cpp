@@ -115,12 +115,13 @@ public:
       groups_->revoke(reason);
   }
 
-  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) override {
+    // NCCL finds the links itself.
     // This is called even for shared groups, since all ranks of the world make groups together. It
     // checks that they agree.
     if (!groups_->failure.empty())
       return Status::error(groups_->failure);
-    Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks);
+    Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks, run);
     if (!channel)
       return channel.status();
     auto made = groups_->comms.find(ranks);

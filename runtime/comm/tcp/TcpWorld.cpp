@@ -36,7 +36,7 @@ public:
   int rank() const override { return int(meeting_.hello.rank); }
   int size() const override { return int(meeting_.hello.ranks); }
 
-  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) override {
     // A list is sent as its length and its ranks. There is room for one rank more than a right list
     // can have, so that a list which is too long shows a rank that it names twice.
     const auto n = size_t(size());
@@ -50,6 +50,7 @@ public:
       lists[r].assign(entry + 1, entry + 1 + std::clamp(entry[0], 0, size() + 1));
     }
     TESSERA_RETURN_IF_ERROR(checkGroups(lists));
+    TESSERA_RETURN_IF_ERROR(checkRun(ranks.size(), run));
     std::vector<TcpPeer> peers;
     for (int member : ranks)
       peers.push_back(meeting_.peers[size_t(member)]);
@@ -58,7 +59,7 @@ public:
       return sockets.status();
     const auto me = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
     return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(
-        createTcpGroup(watch_, std::move(peers), std::move(*sockets), int(me)), ranks));
+        createTcpGroup(watch_, std::move(peers), std::move(*sockets), int(me)), ranks, run));
   }
 
   Status openChannels() override {

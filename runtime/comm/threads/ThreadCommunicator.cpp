@@ -10,9 +10,9 @@ namespace {
 
 class ThreadCommunicator : public Communicator {
 public:
-  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-      : group_(std::move(group)), rank_(rank), size_(int(group_->ranks.size())), calls_(size_), inputs_(size_),
-        outputs_(size_) {}
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank, int run)
+      : group_(std::move(group)), rank_(rank), size_(int(group_->ranks.size())), run_(run), calls_(size_),
+        inputs_(size_), outputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -45,6 +45,7 @@ private:
   std::shared_ptr<ThreadGroup> group_;
   const int rank_;
   const int size_;
+  const int run_; // for the order of sums; threads have one link
   int parity_ = 0;
   // Kept between calls, so that a call allocates nothing.
   std::vector<const Call *> calls_;
@@ -75,6 +76,7 @@ Status ThreadCommunicator::meet(Call call, const Status &mine, const void *in, v
 
 Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) {
   Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
+  call.run = run_;
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype);
   // Small inputs are copied to the slots, and every member reads all of them. For larger ones it
@@ -84,7 +86,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
   if (small) {
     for (int m = 0; m < size_; ++m)
       inputs_[m] = slot(m).small;
-    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reducer);
+    reduceByRuns(inputs_.data(), size_, run_, &out, 1, count, dtype, reducer);
     return Status();
   }
   // This member's slice, in whole cache lines.
@@ -97,7 +99,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
       inputs_[m] = static_cast<const std::byte *>(slot(m).in) + begin * elementSize;
       outputs_[m] = static_cast<std::byte *>(slot(m).out) + begin * elementSize;
     }
-    reduceTo(inputs_.data(), size_, outputs_.data(), size_, end - begin, dtype, reducer);
+    reduceByRuns(inputs_.data(), size_, run_, outputs_.data(), size_, end - begin, dtype, reducer);
   }
   finish();
   return Status();
@@ -148,6 +150,7 @@ Status ThreadCommunicator::allGather(std::span<const Rows> tensors, plan::DType 
 
 Status ThreadCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
   Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
+  call.run = run_;
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype);
   const Result<bool> small = meet(call, mine, tensors, size_t(size_), elementSize);
@@ -161,7 +164,7 @@ Status ThreadCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DT
         inputs_[m] = static_cast<const std::byte *>(from) + (o * size_ + rank_) * row;
       }
       void *to = static_cast<std::byte *>(tensors[t].out) + o * row;
-      reduceTo(inputs_.data(), size_, &to, 1, tensors[t].inner, dtype, reducer);
+      reduceByRuns(inputs_.data(), size_, run_, &to, 1, tensors[t].inner, dtype, reducer);
     }
     at += size_ * tensors[t].outer * row;
   }
@@ -231,8 +234,8 @@ Status ThreadCommunicator::barrier() { return meet(Call{CallKind::Barrier}, Stat
 
 } // namespace
 
-std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) {
-  return std::make_unique<ThreadCommunicator>(std::move(group), rank);
+std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank, int run) {
+  return std::make_unique<ThreadCommunicator>(std::move(group), rank, run);
 }
 
 } // namespace tessera::rt

@@ -55,8 +55,8 @@ struct ThreadGroup {
   std::string reason;
 };
 
-/// Member `rank` (index in the group) of a group.
-std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
+/// Member `rank` (index in the group) of a group. `run`: see World::group.
+std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank, int run);
 
 } // namespace tessera::rt
 

@@ -55,7 +55,7 @@ public:
 
   int rank() const override { return rank_; }
   int size() const override { return shared_->ranks; }
-  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override;
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) override;
   Status openChannels() override { return Status(); }
   Status send(int peer, uint32_t channel, const void *data, size_t bytes) override {
     const auto *from = static_cast<const std::byte *>(data);
@@ -76,7 +76,7 @@ private:
   const int rank_;
 };
 
-Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> &ranks) {
+Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> &ranks, int run) {
   shared_->lists[rank_] = ranks;
   if (!shared_->barrier.arrive())
     return Status::error("making a group stopped: " + shared_->abortReason());
@@ -98,6 +98,7 @@ Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> 
   shared_->barrier.finish();
   if (!status)
     return status;
+  TESSERA_RETURN_IF_ERROR(checkRun(ranks.size(), run));
   {
     std::lock_guard lock(shared_->mutex);
     auto entry = shared_->forming.find(ranks.front());
@@ -105,7 +106,7 @@ Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> 
       shared_->forming.erase(entry);
   }
   const auto me = std::find(ranks.begin(), ranks.end(), rank_);
-  return createThreadCommunicator(std::move(group), int(me - ranks.begin()));
+  return createThreadCommunicator(std::move(group), int(me - ranks.begin()), run);
 }
 
 } // namespace

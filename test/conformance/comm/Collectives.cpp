@@ -23,15 +23,21 @@ std::vector<Bytes> allInputs(plan::DType dtype, size_t count, int members, uint6
   return inputs;
 }
 
-Bytes inOrder(const std::vector<Bytes> &inputs, plan::DType dtype, Reducer reducer) {
-  return reducer.tree ? reduceAsTree(inputs, dtype, reducer.reduction) : reduce(inputs, dtype, reducer.reduction);
+Bytes inOrder(const std::vector<Bytes> &inputs, plan::DType dtype, Reducer reducer, int run = 1) {
+  if (reducer.tree)
+    return reduceAsTree(inputs, dtype, reducer.reduction);
+  std::vector<Bytes> sums;
+  for (auto first = inputs.begin(); first != inputs.end(); first += run)
+    sums.push_back(reduce({first, first + run}, dtype, reducer.reduction));
+  return reduce(sums, dtype, reducer.reduction);
 }
 
 std::string orderText(Reducer reducer) {
   return " " + plan::Reduction_Name(reducer.reduction) + (reducer.tree ? " as a tree" : "");
 }
 
-void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype, Reducer reducer, bool inPlace) {
+void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype, Reducer reducer, bool inPlace,
+                    int run = 1) {
   const std::vector<Bytes> inputs = allInputs(dtype, count, comm.size(), count + reducer.reduction);
   Bytes in = inputs[comm.rank()], out(in.size(), 0xee);
   const std::string what = label("allReduce", dtype, count) + orderText(reducer);
@@ -39,7 +45,7 @@ void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType 
   if (inPlace)
     out = in;
   check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reducer), what);
-  check.that(out == inOrder(inputs, dtype, reducer), what + ": wrong result");
+  check.that(out == inOrder(inputs, dtype, reducer, run), what + ": wrong result");
   check.that(in == inputs[comm.rank()], what + ": input changed");
 }
 
@@ -90,10 +96,10 @@ void allGather(World &world, Check &check) {
 }
 
 void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t inner, plan::DType dtype,
-                        Reducer reducer) {
+                        Reducer reducer, int run = 1) {
   const size_t n = comm.size(), row = inner * elementSize(dtype);
   const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm.size(), 5);
-  const Bytes whole = inOrder(inputs, dtype, reducer);
+  const Bytes whole = inOrder(inputs, dtype, reducer, run);
   Bytes expected(outer * row), out(outer * row, 0xee);
   for (size_t o = 0; o < outer; ++o)
     std::copy_n(whole.begin() + (o * n + comm.rank()) * row, row, expected.begin() + o * row);
@@ -128,8 +134,8 @@ const std::vector<std::vector<std::pair<size_t, size_t>>> kLists = {
     {{1000, 77}, {1, 65536}, {1, 65536}, {1, 1}},
 };
 
-void checkLists(Communicator &comm, Check &check, const std::vector<std::pair<size_t, size_t>> &list,
-                plan::DType dtype) {
+void checkLists(Communicator &comm, Check &check, const std::vector<std::pair<size_t, size_t>> &list, plan::DType dtype,
+                int run = 1) {
   const size_t n = comm.size(), size = elementSize(dtype);
   std::vector<Bytes> gathered, scattered, expectedGathers, expectedScatters;
   std::vector<std::vector<Bytes>> parts, wholes; // by tensor and member
@@ -141,7 +147,7 @@ void checkLists(Communicator &comm, Check &check, const std::vector<std::pair<si
     const size_t row = inner * size;
     Bytes &gather = expectedGathers.emplace_back(outer * n * row),
           &scatter = expectedScatters.emplace_back(outer * row);
-    const Bytes whole = inOrder(wholes.back(), dtype, sum);
+    const Bytes whole = inOrder(wholes.back(), dtype, sum, run);
     for (size_t o = 0; o < outer; ++o) {
       for (size_t r = 0; r < n; ++r)
         std::copy_n(parts.back()[r].begin() + o * row, row, gather.begin() + (o * n + r) * row);
@@ -168,6 +174,38 @@ void lists(World &world, Check &check) {
   for (plan::DType dtype : {plan::F32, plan::BF16, plan::F64})
     for (const auto &list : kLists)
       checkLists(*comm, check, list, dtype);
+}
+
+/// Every way to put the members in runs of neighbours. A tree of runs that are no power of two is the same tree.
+void runs(World &world, Check &check) {
+  std::vector<int> ranks(size_t(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  for (int run = 1; run <= world.size(); ++run) {
+    Result<std::unique_ptr<Communicator>> comm = world.group(ranks, run);
+    if (world.size() % run != 0) {
+      check.fails(comm.status(), {"runs of " + std::to_string(run) + " members", "do not divide"}, "runs");
+      continue;
+    }
+    check.ok(comm.status(), "runs of " + std::to_string(run));
+    if (!comm)
+      return;
+    for (plan::DType dtype : {plan::F32, plan::BF16, plan::F64, plan::I32})
+      for (bool tree : {false, true}) {
+        for (size_t count : {7u, 1025u, 9001u, 70001u})
+          checkAllReduce(**comm, check, count, dtype, {plan::SUM, tree}, count % 3 == 1, run);
+        for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {4, 700}, {513, 3}, {1, 9001}})
+          checkReduceScatter(**comm, check, outer, inner, dtype, {plan::SUM, tree}, run);
+      }
+    for (bool tree : {false, true}) { // several segments and rounds, the last ones short
+      checkAllReduce(**comm, check, 700001, plan::F32, {plan::SUM, tree}, tree, run);
+      checkReduceScatter(**comm, check, 2, 140001, plan::F32, {plan::SUM, tree}, run);
+    }
+    checkAllReduce(**comm, check, 9001, plan::F32, {plan::MAX, false}, true, run);
+    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {4, 700}, {513, 3}, {1, 9001}, {2, 140001}})
+      checkAllGather(**comm, check, outer, inner, plan::F32);
+    for (const auto &list : kLists)
+      checkLists(**comm, check, list, plan::F32, run);
+  }
 }
 
 void broadcast(World &world, Check &check) {
@@ -250,10 +288,15 @@ void manySmall(World &world, Check &check) {
 } // namespace
 
 std::vector<Case> collectiveCases() {
-  return {{"allReduce", allReduce}, {"largeAllReduce", largeAllReduce},
-          {"allGather", allGather}, {"reduceScatter", reduceScatter},
-          {"lists", lists},         {"broadcast", broadcast},
-          {"subgroups", subgroups}, {"crossingGroups", crossingGroups},
+  return {{"allReduce", allReduce},
+          {"largeAllReduce", largeAllReduce},
+          {"allGather", allGather},
+          {"reduceScatter", reduceScatter},
+          {"lists", lists},
+          {"runs", runs},
+          {"broadcast", broadcast},
+          {"subgroups", subgroups},
+          {"crossingGroups", crossingGroups},
           {"manySmall", manySmall}};
 }
 

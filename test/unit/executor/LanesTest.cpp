@@ -68,8 +68,8 @@ public:
   HookedWorld(World &inner, Hook hook) : inner_(inner), hook_(std::move(hook)) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
-    Result<std::unique_ptr<Communicator>> made = inner_.group(ranks);
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) override {
+    Result<std::unique_ptr<Communicator>> made = inner_.group(ranks, run);
     if (!made)
       return made.status();
     return std::unique_ptr<Communicator>(std::make_unique<Hooked>(std::move(*made), hook_));

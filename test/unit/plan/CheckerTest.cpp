@@ -39,9 +39,16 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(7); }, "format version 7"},
+    {"version", [](auto &p) { p.set_version(8); }, "format version 8"},
     {"version of kernels that add leaves", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("leaves"); },
      "uses what version 6 has brought"},
+    {"version of runs", [](auto &p) { p.mutable_groups(0)->set_run(1); }, "uses what version 7 has brought"},
+    {"runs that do not divide a group",
+     [](auto &p) {
+       p.set_version(7);
+       p.mutable_groups(0)->set_run(3);
+     },
+     "which runs of 3 do not divide"},
     {"version of trees", [](auto &p) { coll(p, GRADIENT_SUM).set_tree(true); }, "uses what version 3 has brought"},
     {"a tree without sums",
      [](auto &p) {
@@ -328,6 +335,12 @@ const std::vector<Case> kAllRanks = {
     {"other weights", [](auto &p) { p.set_weights_file("w"); }, "weight file"},
     {"more groups", [](auto &p) { *p.add_groups() = p.groups(0); }, "has 2"},
     {"other group order", [](auto &p) { p.mutable_groups(0)->mutable_ranks()->SwapElements(0, 1); },
+     "group 0 is not the same"},
+    {"other runs",
+     [](auto &p) {
+       p.set_version(7);
+       p.mutable_groups(0)->set_run(1);
+     },
      "group 0 is not the same"},
     {"another program", [](auto &p) { p.add_programs()->set_name("eval"); }, "numbers of programs"},
     {"fewer steps", [](auto &p) { p.mutable_programs(0)->mutable_steps()->RemoveLast(); }, "7 steps"},

@@ -142,6 +142,18 @@ TEST_CASE("several machines of a kind are joined by their network") {
   CHECK(levels[0].members == 12);
   CHECK(levels[0].link.bandwidth == 50e9);
 
+  // Ranks of one machine are runs of a group where they are neighbours in it.
+  CHECK(t.run(mesh, {0, 1}) == 8);
+  CHECK(t.run(mesh, {1, 0}) == 1);
+  CHECK(t.run(mesh, {0}) == 1);
+  CHECK(t.run(mesh, {1}) == 1);
+  CHECK(t.run(odd, {1}) == 1);
+  const Mesh one = llvm::cantFail(Mesh::parse("data=32"));
+  CHECK(t.run(one, {0}) == 8);
+  const Mesh three = llvm::cantFail(Mesh::parse("node=4,data=4,model=2"));
+  CHECK(t.run(three, {0, 1}) == 4);
+  CHECK(t.run(three, {0, 2}) == 2);
+
   auto error = [](const char *name) {
     auto none = Topology::load(name);
     return none ? std::string() : llvm::toString(none.takeError());
