@@ -31,36 +31,17 @@ public:
 
   int64_t microBatches() const { return forward_.parts.program.parts; }
 
-  /// Cuts the function for these places. Returns whether it can be cut so.
+  /// Cuts the function for these places. Returns whether it can be cut so. Orders with equally many stages on a device
+  /// share the cut.
   bool cut(const strategies::StagePlaces &places) {
-    places_ = places;
-    const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places};
-    std::vector<int> steps;
-    strategies::FoundStages found;
-    for (bool anywhere : {false, true}) {
-      problem_ = forward_.problem(priced_.times, costs, steps, anywhere);
-      if (int64_t(steps.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
-        return false;
-      for (double work : kEfforts) {
-        found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
-        if (found.plan.empty()) { // the memory is an estimate, and the arena decides
-          problem_.devices[0].memory = -1;
-          found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
-        }
-        if (!found.plan.empty() || found.infeasible)
-          break;
-      }
-      if (!found.plan.empty())
-        break;
+    if (places.chunks != places_.chunks) {
+      places_ = places;
+      isCut_ = findCut();
     }
-    if (found.plan.empty())
-      return false;
-    stageOf_.assign(problem_.nodes.size(), 0);
-    for (auto [stage, part] : llvm::enumerate(found.plan))
-      for (int node : part.nodes)
-        stageOf_[size_t(node)] = int(stage);
-    addUp(steps);
-    return true;
+    places_ = places;
+    if (isCut_)
+      addUp();
+    return isCut_;
   }
 
   std::optional<StagesEstimate> inOrder(const PipelineOptions &options) const {
@@ -104,8 +85,36 @@ public:
   }
 
 private:
+  bool findCut() {
+    const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places_};
+    strategies::FoundStages found;
+    for (bool anywhere : {false, true}) {
+      problem_ = forward_.problem(priced_.times, costs, steps_, anywhere);
+      if (int64_t(steps_.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
+        return false;
+      for (double work : kEfforts) {
+        found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+        if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+          problem_.devices[0].memory = -1;
+          found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+        }
+        if (!found.plan.empty() || found.infeasible)
+          break;
+      }
+      if (!found.plan.empty())
+        break;
+    }
+    if (found.plan.empty())
+      return false;
+    stageOf_.assign(problem_.nodes.size(), 0);
+    for (auto [stage, part] : llvm::enumerate(found.plan))
+      for (int node : part.nodes)
+        stageOf_[size_t(node)] = int(stage);
+    return true;
+  }
+
   /// The pipeline of the cut, and what a device has and does besides.
-  void addUp(llvm::ArrayRef<int> steps) {
+  void addUp() {
     pipeline_ = {};
     pipeline_.devices = places_.devices;
     pipeline_.microBatches = int(microBatches());
@@ -115,7 +124,7 @@ private:
     for (int s = 0; s < places_.stages(); ++s)
       pipeline_.stages.push_back({places_.deviceOf(s), 0, 0, 0, 0, 0});
     std::vector<int> node(forward_.parts.program.operators.size(), ForwardPass::kNone);
-    for (auto [n, s] : llvm::enumerate(steps)) {
+    for (auto [n, s] : llvm::enumerate(steps_)) {
       const strategies::StageVariant &variant = problem_.nodes[n].ways[0].variants[0];
       strategies::PipelineStage &stage = pipeline_.stages[size_t(stageOf_[n])];
       stage.forward += variant.forward;
@@ -162,8 +171,10 @@ private:
 
   const StagesToPrice &priced_;
   ForwardPass forward_;
-  strategies::StagePlaces places_;
+  strategies::StagePlaces places_{0, 0, false};
   strategies::StageProblem problem_;
+  bool isCut_ = false;
+  std::vector<int> steps_;   // by node
   std::vector<int> stageOf_; // by node
   strategies::Pipeline pipeline_;
   std::vector<int64_t> fixed_; // by device: bytes of parameters, states and sums
@@ -181,8 +192,6 @@ std::vector<StagesEstimate> estimateStages(const StagesToPrice &priced, llvm::Ar
   std::vector<StagesEstimate> found;
   Estimator estimator(priced);
   const int64_t devices = priced.all.mesh().axisSize(0);
-  strategies::StagePlaces last{0, 0, false};
-  bool possible = false;
   for (const std::string &schedule : schedules) {
     PipelineOptions options = llvm::cantFail(parsePipeline("schedule=" + schedule));
     if (llvm::Error refused = completePipeline(options, devices, estimator.microBatches())) {
@@ -192,12 +201,7 @@ std::vector<StagesEstimate> estimateStages(const StagesToPrice &priced, llvm::Ar
     if (options.schedule != "auto" && !found.empty() &&
         double(found.front().predicted) * (1 - found.front().bubble) >= double(priced.most))
       break;
-    if (const strategies::StagePlaces places = options.places(devices);
-        places.devices != last.devices || places.chunks != last.chunks || places.returns != last.returns) {
-      possible = estimator.cut(places);
-      last = places;
-    }
-    if (!possible)
+    if (!estimator.cut(options.places(devices)))
       continue;
     if (std::optional<StagesEstimate> one = estimator.inOrder(options))
       found.push_back(std::move(*one));

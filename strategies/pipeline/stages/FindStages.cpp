@@ -1,5 +1,6 @@
 #include "strategies/pipeline/stages/FindStages.h"
 
+#include "strategies/pipeline/stages/EvenCuts.h"
 #include "strategies/pipeline/stages/StageSearch.h"
 
 #include <algorithm>
@@ -29,8 +30,11 @@ public:
   FoundStages run() {
     found_.value = kNever;
     found_.units = units_.count();
+    const Units byDepth = reorderUnits(problem_, units_, breadthFirst());
+    tryEven(units_);
+    tryEven(byDepth);
     tryNear(units_, 0, 1);
-    tryNear(reorderUnits(problem_, units_, breadthFirst()), 0, 1);
+    tryNear(byDepth, 0, 1);
     if (const std::optional<Downsets> all = Downsets::build(units_, units_.count(), options_.mostDownsets)) {
       found_.complete = true;
       found_.downsets = all->count();
@@ -57,6 +61,15 @@ private:
       found_.value = searched.value;
     }
     return searched;
+  }
+
+  void tryEven(const Units &units) {
+    EvenlyCut even = cutEvenly(problem_, units, found_.value);
+    left_ = std::max<int64_t>(0, left_ - even.steps);
+    if (even.plan.empty())
+      return;
+    found_.plan = std::move(even.plan);
+    found_.value = even.value;
   }
 
   void tryAll(const Downsets &all) {

@@ -1,5 +1,6 @@
 #include "strategies/pipeline/stages/StageSearch.h"
 
+#include "strategies/pipeline/stages/OpenStage.h"
 #include "strategies/pipeline/stages/Variants.h"
 
 #include <algorithm>
@@ -37,8 +38,7 @@ public:
   StageSearch(const StageProblem &problem, const Units &units, const Downsets &lattice, const StageWork &work,
               int64_t best, const SearchLimits &limits)
       : problem_(problem), units_(units), lattice_(lattice), work_(work), limits_(limits), best_(best),
-        at_(lattice.count()), compactAt_(lattice.count(), kFirstCompact), sums_(problem.ways.size()),
-        inside_(units.values.size(), 0), begins_(units.values.size(), false) {
+        at_(lattice.count()), compactAt_(lattice.count(), kFirstCompact), stage_(problem, units) {
     restWork_.assign(lattice.count(), 0);
     restLatency_.assign(lattice.count(), 0);
     restUnits_.assign(lattice.count(), 0);
@@ -85,11 +85,7 @@ public:
   }
 
 private:
-  /// Of the stage that is being put together, by way.
-  struct Sums {
-    int impossible = 0, varies = 0;
-    int64_t time = 0, fixed = 0, held = 0, synced = 0, least = 0, more = 0; // `more`: bytes beyond bytes_
-  };
+  using Sums = OpenStage::Sums;
 
   const StageDevices &devicesOf(size_t way) const { return problem_.devices[size_t(problem_.ways[way].devices)]; }
 
@@ -224,11 +220,11 @@ private:
       stopped |= exhausted();
       Place &place = path.back();
       const auto edges = lattice_.edges(place.downset);
-      while (place.edge < edges.size() && !stage_.empty() && edges[place.edge].unit < stage_.back())
+      while (place.edge < edges.size() && !stage_.units().empty() && edges[place.edge].unit < stage_.units().back())
         ++place.edge;
       if (!stopped && place.edge < edges.size() && (!onlyLast || place.edge == 0)) {
         const DownsetEdge &edge = edges[place.edge++];
-        add(edge.unit);
+        stage_.add(edge.unit);
         ++steps_;
         if (viable()) {
           if (!onlyLast || edge.next == lattice_.full())
@@ -236,71 +232,21 @@ private:
           path.push_back({edge.next, 0});
           continue;
         }
-        remove();
+        stage_.remove();
         continue;
       }
       path.pop_back();
       if (!path.empty())
-        remove();
+        stage_.remove();
     }
     return !stopped;
-  }
-
-  void add(int unit) {
-    for (int v : units_.valuesOf[size_t(unit)])
-      count(v, unit, true);
-    stage_.push_back(unit);
-    sum(unit, 1);
-  }
-  void remove() {
-    const int unit = stage_.back();
-    for (int v : units_.valuesOf[size_t(unit)])
-      count(v, unit, false);
-    stage_.pop_back();
-    sum(unit, -1);
-  }
-
-  void sum(int unit, int sign) {
-    for (size_t w = 0; w < sums_.size(); ++w) {
-      const UnitWay &way = units_.ways[size_t(unit)][w];
-      Sums &sums = sums_[w];
-      sums.impossible += sign * int(!way.possible);
-      sums.varies += sign * int(way.varies);
-      sums.time += sign * way.time;
-      sums.fixed += sign * way.fixed;
-      sums.held += sign * way.held;
-      sums.synced += sign * way.synced;
-      sums.least += sign * way.least;
-    }
-  }
-
-  /// A value's producer or one of its readers joins or leaves the stage.
-  void count(int v, int unit, bool joins) {
-    const UnitValue &value = units_.values[size_t(v)];
-    pay(v, -1);
-    if (value.from == unit)
-      begins_[size_t(v)] = joins;
-    else
-      inside_[size_t(v)] += joins ? 1 : -1;
-    pay(v, 1);
-  }
-  void pay(int v, int sign) {
-    const UnitValue &value = units_.values[size_t(v)];
-    const bool sends = begins_[size_t(v)] && inside_[size_t(v)] < int(value.to.size());
-    const bool receives = !begins_[size_t(v)] && inside_[size_t(v)] > 0;
-    if (!sends && !receives)
-      return;
-    bytes_ += sign * value.bytes;
-    const std::vector<int64_t> &more = sends ? value.source->sent : value.source->received;
-    for (size_t w = 0; w < more.size(); ++w)
-      sums_[w].more += sign * more[w];
   }
 
   /// Whether the stage, or one that holds it, can be part of a better plan.
   bool viable() {
     bool possible = false;
-    for (size_t w = 0; w < sums_.size() && !possible; ++w) {
-      const Sums &sums = sums_[w];
+    for (size_t w = 0; w < problem_.ways.size() && !possible; ++w) {
+      const Sums &sums = stage_.sums(w);
       if (sums.impossible > 0 || copies_[w].empty())
         continue;
       if (stageValue(problem_, leastLatency_, ceilDiv(sums.time, copies_[w].back())) >= best_)
@@ -317,12 +263,12 @@ private:
     if (!enoughIsDone(to))
       return;
     known_.clear();
-    for (size_t w = 0; w < sums_.size(); ++w) {
-      const Sums &sums = sums_[w];
+    for (size_t w = 0; w < problem_.ways.size(); ++w) {
+      const Sums &sums = stage_.sums(w);
       if (sums.impossible > 0)
         continue;
       for (int copies : copies_[w]) {
-        const StageTimes times = timesOf(w, copies, sums.time);
+        const StageTimes times = stage_.times(w, copies);
         if (stageValue(problem_, leastLatency_, times.interval) >= best_)
           continue;
         const double taken = work_.worth[size_t(problem_.ways[w].devices)] * problem_.ways[w].size * copies;
@@ -347,10 +293,6 @@ private:
       return false;
     const double even = std::ceil(restWork_[to] / mostCapacity_ * kBelow);
     return even * problem_.microBatches <= kMost && stageValue(problem_, leastLatency_, int64_t(even)) < best_;
-  }
-
-  StageTimes timesOf(size_t way, int copies, int64_t time) const {
-    return stageTimes(problem_, int(way), copies, time, bytes_ + sums_[way].more, sums_[way].synced);
   }
 
   void extend(uint32_t l, uint32_t to, int way, int copies, StageTimes times) {
@@ -378,7 +320,7 @@ private:
     if (label.bound >= best_)
       return;
     const int64_t limit = problem_.devices[kind].memory;
-    const Sums &sums = sums_[size_t(way)];
+    const Sums &sums = stage_.sums(size_t(way));
     if (limit >= 0) {
       const int64_t inFlight = microBatchesInFlight(problem_, copies, before.replicas);
       if (sums.fixed + inFlight * sums.held > limit) {
@@ -396,14 +338,14 @@ private:
     auto [place, isNew] = known_.try_emplace({label.way, inFlight});
     Variants &variants = place->second;
     if (isNew) {
-      const std::vector<int> nodes = stageNodes();
+      const std::vector<int> nodes = stage_.nodes();
       variants = chooseVariants(problem_, nodes, label.way, inFlight, limit, freeNodes(), enough(way));
       steps_ += int64_t(nodes.size()) * 32;
     }
     if (!variants.fits)
       return false;
     auto bound = [&](int64_t time) {
-      const StageTimes times = timesOf(way, label.copies, time);
+      const StageTimes times = stage_.times(way, label.copies, time);
       label.latency = latencyOf(before, times);
       label.interval = std::max(before.interval, times.interval);
       return label.bound = boundOf(label, label.downset);
@@ -423,13 +365,6 @@ private:
   }
 
   const std::vector<bool> *freeNodes() const { return limits_.freePulled ? &units_.pulled : nullptr; }
-
-  std::vector<int> stageNodes() const {
-    std::vector<int> nodes;
-    for (int unit : stage_)
-      nodes.insert(nodes.end(), units_.nodes[size_t(unit)].begin(), units_.nodes[size_t(unit)].end());
-    return nodes;
-  }
 
   void insert(const Label &label) {
     const auto l = uint32_t(labels_.size());
@@ -495,11 +430,7 @@ private:
   std::vector<double> capacities_; // of the labels of `from_`
   double mostCapacity_ = 0;        // of a label of `from_`, after the stage
   int64_t leastLatency_ = 0;       // of a plan that goes on from `from_`
-  std::vector<int> stage_;         // units
-  std::vector<Sums> sums_;         // by way
-  int64_t bytes_ = 0;
-  std::vector<int> inside_;                           // by value: readers in the stage
-  std::vector<bool> begins_;                          // by value: it is produced in the stage
+  OpenStage stage_;
   std::map<std::pair<int, int64_t>, Variants> known_; // by way and micro-batches in flight
 };
 

@@ -1,0 +1,252 @@
+#include "strategies/pipeline/stages/EvenCuts.h"
+
+#include "strategies/pipeline/stages/OpenStage.h"
+#include "strategies/pipeline/stages/StageSearch.h"
+#include "strategies/pipeline/stages/Variants.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::strategies {
+
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+/// The first intervals that are tried, by what all stages take if they are even; how close the interval then comes to
+/// the shortest; and intervals beyond it with which the sum of latencies may be shorter.
+constexpr double kFar = 4e18;
+constexpr double kGrowth[] = {1.003, 1.01, 1.03, 1.1, 1.3, 2, 8, kFar};
+constexpr double kPrecision = 2e-3, kLonger[] = {1.01, 1.03, 1.06, 1.1, 1.2, 1.4};
+constexpr int64_t kMostPlaces = 20'000'000;
+constexpr size_t kMostMeasured = 8'000'000;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class EvenCuts {
+public:
+  EvenCuts(const StageProblem &problem, const Units &units, int way, int stages)
+      : problem_(problem), units_(units), way_(size_t(way)), stages_(stages),
+        limit_(problem.devices[size_t(problem.ways[size_t(way)].devices)].memory), stage_(problem, units),
+        latency_(size_t(units.count()) + 1) {
+    for (int u = 0; u < units.count(); ++u) {
+      const UnitWay &sums = units.ways[size_t(u)][way_];
+      time_.push_back(time_.back() + sums.time);
+      const Memory &last = memory_.back();
+      memory_.push_back(
+          {last.varies + sums.varies, last.fixed + sums.fixed, last.held + sums.held, last.least + sums.least});
+      longest_ = std::max(longest_, sums.time);
+      possible_ &= sums.possible;
+    }
+  }
+
+  /// By stage from the last, the unit behind its last one; empty: none is found whose value is below `value`.
+  std::vector<int> run(int64_t value) {
+    int64_t least = std::max<int64_t>({1, longest_, ceilDiv(time_.back(), stages_)});
+    const int64_t most = mostInterval(value);
+    if (!possible_ || least > most)
+      return {};
+    Cuts best;
+    for (double growth : kGrowth) {
+      const int64_t interval = std::min(double(least) * growth < kFar ? int64_t(double(least) * growth) : kNever, most);
+      best = within(interval);
+      if (!best.ends.empty() || interval == most)
+        break;
+      low_ = interval + 1;
+    }
+    if (best.ends.empty())
+      return {};
+    least = std::max(least, low_);
+    while (double(best.interval - least) > kPrecision * double(best.interval)) {
+      const int64_t middle = least + (best.interval - least) / 2;
+      if (Cuts cuts = within(middle); !cuts.ends.empty())
+        best = std::move(cuts);
+      else
+        least = middle + 1;
+    }
+    if (problem_.goal == StageGoal::Batch)
+      for (const int64_t shortest = best.interval; double longer : kLonger) {
+        const auto interval = int64_t(double(shortest) * longer);
+        if ((problem_.microBatches - 1) * (interval - shortest) >= best.latency - time_.back())
+          break; // no sum of latencies makes up for it
+        Cuts cuts = within(interval);
+        if (!cuts.ends.empty() && valueOf(cuts) < valueOf(best))
+          best = std::move(cuts);
+      }
+    return valueOf(best) < value ? best.ends : std::vector<int>();
+  }
+
+  int64_t steps = 0;
+
+private:
+  struct Cuts {
+    std::vector<int> ends;
+    int64_t interval = 0, latency = 0; // the longest, the sum
+  };
+  struct Memory {
+    int varies = 0;
+    int64_t fixed = 0, held = 0, least = 0;
+  };
+  /// The best way to cut the units before a place into some stages.
+  struct Place {
+    int64_t latency = kNever, interval = 0;
+    int before = 0; // where the last of these stages begins
+  };
+
+  int64_t valueOf(const Cuts &cuts) const { return stageValue(problem_, cuts.latency, cuts.interval); }
+
+  /// No plan below the value has a longer interval.
+  int64_t mostInterval(int64_t value) const {
+    if (value == kNever)
+      return kNever;
+    if (problem_.goal == StageGoal::Bottleneck)
+      return value - 1;
+    return problem_.microBatches > 1 ? (value - 1 - time_.back()) / (problem_.microBatches - 1) : value - 1;
+  }
+
+  /// Cuts of which no interval is longer and the sum of latencies is least.
+  Cuts within(int64_t interval) {
+    const int n = units_.count();
+    // How many stages can lie before each place: the work fits into them, and what is left into the others.
+    std::vector<int> few(size_t(n) + 1), many(size_t(n) + 1);
+    std::vector<int64_t> begin(size_t(n) + 2, 0);
+    for (int p = 0; p <= n; ++p) {
+      const int64_t before = ceilDiv(time_[size_t(p)], interval);
+      const int64_t behind = ceilDiv(time_.back() - time_[size_t(p)], interval);
+      few[size_t(p)] = int(std::max<int64_t>({before, p > 0, stages_ - (n - p)}));
+      many[size_t(p)] = int(std::min<int64_t>({stages_ - behind, p, p < n ? stages_ - 1 : stages_}));
+      begin[size_t(p) + 1] = begin[size_t(p)] + std::max(0, many[size_t(p)] - few[size_t(p)] + 1);
+    }
+    if (begin.back() > kMostPlaces)
+      return {};
+    std::vector<Place> places(size_t(begin.back()));
+    auto at = [&](int p, int stages) -> Place & { return places[size_t(begin[size_t(p)] + stages - few[size_t(p)])]; };
+    if (few[0] > 0 || many[0] < 0)
+      return {};
+    at(0, 0).latency = 0;
+    for (int p = 0; p < n; ++p) {
+      int first = few[size_t(p)], last = many[size_t(p)];
+      while (first <= last && at(p, first).latency == kNever)
+        ++first;
+      while (first <= last && at(p, last).latency == kNever)
+        --last;
+      if (first > last)
+        continue;
+      if (!measure(p, interval))
+        return {};
+      for (int end = p + 1; end <= n && time_[size_t(end)] - time_[size_t(p)] <= interval; ++end) {
+        const int64_t latency = latency_[size_t(p)][size_t(end - p - 1)]; // and interval
+        if (latency > interval)
+          continue;
+        for (int s = std::max(first, few[size_t(end)] - 1); s <= std::min(last, many[size_t(end)] - 1); ++s) {
+          const Place &from = at(p, s);
+          if (from.latency == kNever)
+            continue;
+          if (!fits(p, end, s))
+            break;
+          ++steps;
+          if (Place &to = at(end, s + 1); from.latency + latency < to.latency)
+            to = {from.latency + latency, std::max(from.interval, latency), p};
+        }
+      }
+    }
+    if (few.back() > stages_ || many.back() < stages_ || at(n, stages_).latency == kNever)
+      return {};
+    Cuts cuts{{}, at(n, stages_).interval, at(n, stages_).latency};
+    for (int p = n, s = stages_; s > 0; p = at(p, s--).before)
+      cuts.ends.push_back(p);
+    std::reverse(cuts.ends.begin(), cuts.ends.end());
+    return cuts;
+  }
+
+  /// Sets the latencies of the stages that begin at the place and take no longer. False if these are too many.
+  bool measure(int p, int64_t interval) {
+    std::vector<int64_t> &row = latency_[size_t(p)];
+    auto longer = [&](size_t stages) { return time_[size_t(p) + stages + 1] - time_[size_t(p)] > interval; };
+    if (size_t(p) + row.size() == size_t(units_.count()) || longer(row.size()))
+      return true;
+    for (size_t i = 0; size_t(p) + i < size_t(units_.count()) && (i < row.size() || !longer(i)); ++i) {
+      stage_.add(p + int(i));
+      ++steps;
+      if (i < row.size())
+        continue;
+      row.push_back(stage_.times(way_, 1).latency);
+      ++measured_;
+    }
+    while (!stage_.units().empty())
+      stage_.remove();
+    return measured_ <= kMostMeasured;
+  }
+
+  /// Whether a stage has room, behind which there are so many. With variants: whether the smallest of them might.
+  bool fits(int begin, int end, int behind) const {
+    if (limit_ < 0)
+      return true;
+    const Memory &to = memory_[size_t(end)], &from = memory_[size_t(begin)];
+    if (to.varies > from.varies)
+      return to.least - from.least <= limit_;
+    return to.fixed - from.fixed + microBatchesInFlight(problem_, 1, behind) * (to.held - from.held) <= limit_;
+  }
+
+  const StageProblem &problem_;
+  const Units &units_;
+  const size_t way_;
+  const int stages_;
+  const int64_t limit_;
+  OpenStage stage_;
+  // Of the units before each place.
+  std::vector<int64_t> time_ = {0};
+  std::vector<Memory> memory_ = {{}};
+  std::vector<std::vector<int64_t>> latency_; // by place, of stages that begin there by their end
+  size_t measured_ = 0;
+  int64_t longest_ = 0, low_ = 0;
+  bool possible_ = true;
+};
+
+/// The plan of these cuts with the variants that fit; empty: none do.
+StagePlan planOf(const StageProblem &problem, const Units &units, int way, const std::vector<int> &ends) {
+  StagePlan plan;
+  const int64_t limit = problem.devices[size_t(problem.ways[size_t(way)].devices)].memory;
+  for (int begin = 0; int end : ends) {
+    Stage stage{.nodes = {}, .variants = {}, .way = way, .replicas = 1};
+    for (int u = begin; u < end; ++u)
+      stage.nodes.insert(stage.nodes.end(), units.nodes[size_t(u)].begin(), units.nodes[size_t(u)].end());
+    std::sort(stage.nodes.begin(), stage.nodes.end());
+    Variants variants = chooseVariants(problem, stage.nodes, way,
+                                       microBatchesInFlight(problem, 1, int64_t(plan.size())), limit, nullptr);
+    if (!variants.fits)
+      return {};
+    stage.variants = std::move(variants.variants);
+    plan.push_back(std::move(stage));
+    begin = end;
+  }
+  std::reverse(plan.begin(), plan.end());
+  return plan;
+}
+
+} // namespace
+
+EvenlyCut cutEvenly(const StageProblem &problem, const Units &units, int64_t value) {
+  EvenlyCut found{.plan = {}, .value = value, .steps = 0};
+  for (size_t w = 0; w < problem.ways.size(); ++w) {
+    const StageWay &way = problem.ways[w];
+    const int most = std::min(problem.devices[size_t(way.devices)].count / way.size, units.count());
+    const int stages = problem.stages > 0 ? problem.stages : most;
+    if (stages < 1 || stages > most)
+      continue;
+    EvenCuts cuts(problem, units, int(w), stages);
+    const std::vector<int> ends = cuts.run(found.value);
+    found.steps += cuts.steps;
+    if (ends.empty())
+      continue;
+    StagePlan plan = planOf(problem, units, int(w), ends);
+    if (plan.empty())
+      continue;
+    if (const StageRating rating = rateStages(problem, plan); rating.error.empty() && rating.value < found.value) {
+      found.value = rating.value;
+      found.plan = std::move(plan);
+    }
+  }
+  return found;
+}
+
+} // namespace tessera::strategies
