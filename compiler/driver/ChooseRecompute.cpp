@@ -75,7 +75,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     last = str(again);
     llvm::Expected<FittedProgram> tried = fitWith(run, module, assign, again, fit);
     if (!tried) {
-      if (!tried.errorIsA<DoesNotFit>())
+      const bool isNoBetter = tried.errorIsA<NoBetter>(); // nor is it if more is computed
+      if (!tried.errorIsA<DoesNotFit>() && (!isNoBetter || !best))
         return tried.takeError();
       if (!best && unplaced.empty())
         run.say("the plan does not fit, computing activations again instead of keeping them");

@@ -46,6 +46,8 @@ public:
   bool chooseMesh = false;
   /// The same, and whether there are stages and how many.
   bool chooseStages = false;
+  /// What is known to fit takes so long: a program that takes no less need not be made to fit.
+  strategies::Cost longEnough = strategies::kForbidden;
 
   /// From now on the mesh is this one. If its first axis has stages, they do what `pipelined` says. A memory limit that
   /// was not given becomes that of so many ranks.

@@ -17,6 +17,7 @@ namespace tessera {
 using strategies::AssignOptions;
 
 char DoesNotFit::ID;
+char NoBetter::ID;
 
 /// The most repetitions of the search with smaller limits, if the arena does not fit.
 static constexpr int kMaxAttempts = 5;
@@ -219,6 +220,8 @@ public:
       return llvm::Error::success();
     if (assign_.mode != "auto" || !assign_.user.saved.empty())
       return tooMuch_(limit_);
+    if (isLongEnough())
+      return llvm::make_error<NoBetter>();
     std::optional<FittedProgram> expiring;
     llvm::Expected<bool> expired = candidates_.expire();
     if (!expired)
@@ -261,6 +264,11 @@ private:
     return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
   }
 
+  /// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.
+  bool isLongEnough() const {
+    return !fitted_.report.functions.empty() && fitted_.report.functions.front().predicted() >= run_.longEnough;
+  }
+
   /// What the last search took to be needed. A stage holds several micro-batches, so that it may need far more than its
   /// part of that, and a limit that is above it changes nothing.
   int64_t used() const {
@@ -297,6 +305,8 @@ private:
         return false;
       if (*found <= limit_)
         return true;
+      if (isLongEnough())
+        return llvm::make_error<NoBetter>();
       needed = *found;
       tooLarge = assign.memoryLimit;
       if (tries + 1 < kMaxAttempts)

@@ -29,6 +29,14 @@ private:
   std::string text_;
 };
 
+/// The error that a program needs too much memory, and takes no less time than one that is known to fit.
+class NoBetter : public llvm::ErrorInfo<NoBetter> {
+public:
+  static char ID;
+  void log(llvm::raw_ostream &out) const override { out << "takes no less than the best"; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+};
+
 /// A program in phase 5, with the strategies and the recomputation that were chosen for it.
 struct FittedProgram {
   mlir::OwningOpRef<mlir::ModuleOp> local;

@@ -312,7 +312,9 @@ private:
       ++alike[candidate.stages];
       made += candidate.stages > 1;
       last = &one;
+      run_.longEnough = best ? best->candidate.predicted : kForbidden;
       llvm::Expected<FittedProgram> fitted = make(one);
+      run_.longEnough = kForbidden;
       if (!fitted) {
         candidate.error = llvm::toString(fitted.takeError());
         candidate.predicted = kForbidden;
