@@ -203,15 +203,17 @@ using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &
 class Fitting {
 public:
   /// `tooMuch` makes the error of the last attempt that found an assignment.
+  /// `share`: of a pipeline, with the micro-batches that its first stage holds.
   Fitting(Compilation &run, const AssignOptions &assign, Candidates &candidates, FittedProgram &fitted, Attempt attempt,
-          llvm::function_ref<llvm::Error(int64_t)> tooMuch)
+          llvm::function_ref<llvm::Error(int64_t)> tooMuch, strategies::PipelineShare share = {})
       : run_(run), assign_(assign), candidates_(candidates), fitted_(fitted), attempt_(attempt), tooMuch_(tooMuch),
-        limit_(strategies::memoryOf(assign)) {}
+        share_(share), limit_(strategies::memoryOf(assign)) {}
 
   /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between
   /// blocks. If it needs more than the limit, the search is repeated: once so that copies of parameters may expire, and
   /// with smaller limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits are
-  /// smaller.
+  /// smaller. Of a pipeline the first search counts one micro-batch, since later stages hold few, and a cut may give them
+  /// more of the network. The second one counts as many as the first stage holds, and is taken if it fits.
   llvm::Error run() {
     llvm::Expected<int64_t> needed = attempt_(assign_);
     if (!needed)
@@ -222,6 +224,11 @@ public:
       return tooMuch_(limit_);
     if (isLongEnough())
       return llvm::make_error<NoBetter>();
+    if (share_.stages > 1) {
+      llvm::Expected<bool> fits = countHeld(*needed);
+      if (!fits || *fits)
+        return fits.takeError();
+    }
     std::optional<FittedProgram> expiring;
     llvm::Expected<bool> expired = candidates_.expire();
     if (!expired)
@@ -267,6 +274,28 @@ private:
   /// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.
   bool isLongEnough() const {
     return !fitted_.report.functions.empty() && fitted_.report.functions.front().predicted() >= run_.longEnough;
+  }
+
+  /// Searches once more for a pipeline. Returns whether that fits, and leaves the last program where it does not.
+  llvm::Expected<bool> countHeld(int64_t needed) {
+    run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_) +
+             " with " + std::to_string(share_.held) + " micro-batches in a stage");
+    FittedProgram last = std::move(fitted_);
+    fitted_ = {};
+    AssignOptions counted = assign_;
+    counted.share = share_;
+    run_.hurry(counted);
+    llvm::Expected<int64_t> found = attempt_(counted);
+    if (found && *found <= limit_)
+      return true;
+    fitted_ = std::move(last);
+    if (found)
+      return false;
+    llvm::Error failed = found.takeError();
+    if (!failed.isA<DoesNotFit>())
+      return failed;
+    llvm::consumeError(std::move(failed));
+    return false;
   }
 
   /// What the last search took to be needed. A stage holds several micro-batches, so that it may need far more than its
@@ -321,6 +350,7 @@ private:
   FittedProgram &fitted_;
   const Attempt attempt_;
   const llvm::function_ref<llvm::Error(int64_t)> tooMuch_;
+  const strategies::PipelineShare share_;
   const int64_t limit_;
 };
 
@@ -339,7 +369,12 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
     return int64_t(fitted.memory.arenaBytes);
   };
   auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted, limit); };
-  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch).run())
+  strategies::PipelineShare share;
+  if (run.pipeline) {
+    share.stages = run.pipeline->mesh.axisSize(0);
+    share.held = compiler::heldMicroBatches(run.pipeline->options, share.stages, run.training.accumulate);
+  }
+  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch, share).run())
     return e;
   fitted.report.memoryLimit = limit;
   if (run.pipeline)

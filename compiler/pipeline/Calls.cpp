@@ -118,6 +118,25 @@ llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t 
   return error.empty() ? llvm::Error::success() : fail(error);
 }
 
+int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
+  if (microBatches < 2)
+    return 1;
+  const strategies::Pipeline pipeline = strategies::evenPipeline({.devices = int(devices),
+                                                                  .microBatches = int(microBatches),
+                                                                  .chunks = options.chunks,
+                                                                  .returns = options.returns});
+  std::optional<strategies::PipelineOrder> order = options.order;
+  if (!order && options.schedule != "auto") {
+    for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
+      if (llvm::StringRef(options.schedule).split(':').first == named.name)
+        order = std::move(named.order);
+  }
+  if (!order)
+    order = strategies::oneForwardOneBackward(pipeline); // "auto" has no more memory
+  const std::vector<int> most = strategies::mostInFlight(pipeline, *order);
+  return llvm::divideCeil(uint64_t(*llvm::max_element(most)), uint64_t(options.chunks));
+}
+
 llvm::SmallVector<ModuleOp> stagesOf(ModuleOp module) { return llvm::SmallVector<ModuleOp>(module.getOps<ModuleOp>()); }
 
 namespace {

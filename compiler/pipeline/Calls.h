@@ -40,6 +40,9 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
 /// schedule.
 llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t microBatches);
 
+/// The most micro-batches of which a place holds at once what their backward passes read, if its stages are even.
+int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches);
+
 struct StageReport {
   int device = 0;                                      // place on the axis of the stages
   std::array<int64_t, 3> sections = {};                // of the rank's program: Forward, Input and Weight

@@ -2,6 +2,7 @@
 
 #include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/MemoryLoad.h"
 #include "strategies/space/LiveRanges.h"
 
@@ -28,9 +29,9 @@ private:
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts)
+          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, PipelineShare share)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
-        shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts),
+        shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), share_(share),
         hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
 
   BuiltGraph run() {
@@ -458,6 +459,7 @@ private:
     int group;
     std::vector<int64_t> bytes; // per option
     LiveRange range;
+    int64_t times = 1; // in the memory of all stages
   };
 
   std::vector<int64_t> bytesOf(int c, Value v) {
@@ -505,7 +507,7 @@ private:
       if (c < 0)
         continue;
       if (std::vector<int64_t> bytes = transient(int(i)); !bytes.empty())
-        lives.push_back({c, std::move(bytes), {ranges.time(int(i)), ranges.time(int(i))}});
+        lives.push_back({c, std::move(bytes), {ranges.time(int(i)), ranges.time(int(i))}, inStage(int(i))});
       for (Value v : program_.operators[i].op->getResults()) {
         // What updates the group's own argument lies as that does.
         std::optional<LiveRange> range = ranges.result(v, [&](unsigned arg) { return int(arg) == group(c).arg; });
@@ -516,12 +518,33 @@ private:
             range->from = ranges.body().to + 1;
         }
         if (range && range->from <= range->to)
-          lives.push_back({c, bytesOf(c, v), *range});
+          lives.push_back({c, bytesOf(c, v), *range, inStage(int(i), v)});
         else if (program_.operators[i].mayKeepCopy)
-          lives.push_back({c, bytesOfCopies(int(i), v), ranges.copy(v)});
+          lives.push_back({c, bytesOfCopies(int(i), v), ranges.copy(v), inStage(int(i), v)});
       }
     }
+    for (Live &live : lives)
+      for (int64_t &bytes : live.bytes)
+        bytes *= live.times;
     return lives;
+  }
+
+  /// How often what an operator makes counts in the memory of all stages. No value: what is there while it runs.
+  int64_t inStage(int op, Value v = {}) {
+    if (share_.stages == 1 || !inBody(op) || program_.operators[size_t(op)].cls->addsUp ||
+        (v && graph::isAccumulated(v)))
+      return 1;
+    return v && !isGradient(program_.operators[size_t(op)].op) && isReadBackward(v) ? share_.held : share_.stages;
+  }
+  bool inBody(int op) const { return program_.operators[size_t(op)].section == graph::Section::Body; }
+  static bool isGradient(Operation *op) { return op->hasAttr(graph::kGradOfAttr); }
+  bool isReadBackward(Value v) const {
+    return llvm::any_of(v.getUsers(), [&](Operation *user) {
+      auto reader = program_.index.find(user);
+      if (reader == program_.index.end() || !inBody(reader->second))
+        return false;
+      return isGradient(user) || (graph::isView(user) && isReadBackward(user->getResult(0)));
+    });
   }
 
   /// Even if every group took its most wasteful option.
@@ -574,6 +597,7 @@ private:
   int64_t memoryLimit_;
   KnownHeads *known_;
   const bool parts_;
+  const PipelineShare share_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
   const bool hasSingle_; // the mesh has axes of size 1
@@ -594,8 +618,9 @@ private:
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts) {
-  return Builder(function, model, fixed, shared, memoryLimit, known, parts).run();
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts,
+                      PipelineShare share) {
+  return Builder(function, model, fixed, shared, memoryLimit, known, parts, share).run();
 }
 
 } // namespace tessera::strategies

@@ -22,6 +22,13 @@
 
 namespace tessera::strategies {
 
+/// A function of which a rank of a pipeline runs one stage. Memory is counted as that of all stages: each has its part of
+/// what lives for a step, and needs room of its own for what a micro-batch makes. What the backward pass reads is in its
+/// memory for several micro-batches at once.
+struct PipelineShare {
+  int64_t stages = 1, held = 1;
+};
+
 struct BuiltGraph {
   WideGraph wide;   // node c is group c
   DenseGraph dense; // of the options that narrow kept; empty before
@@ -31,10 +38,10 @@ struct BuiltGraph {
 };
 
 /// `fixed` may be null, and so may `known`, which is of the same `model`. The wide graph has every option. `parts`: all
-/// its costs have their parts, for weighted().
+/// its costs have their parts, for weighted(). `share`: see PipelineShare.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr,
-                      bool parts = false);
+                      bool parts = false, PipelineShare share = {});
 
 /// A graph without costs and with the same options, which narrow and applyChoice take.
 BuiltGraph optionsOf(const BuiltGraph &built);

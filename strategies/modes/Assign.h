@@ -20,7 +20,7 @@
 #ifndef TESSERA_STRATEGIES_MODES_ASSIGN_H
 #define TESSERA_STRATEGIES_MODES_ASSIGN_H
 
-#include "strategies/graph/KnownHeads.h"
+#include "strategies/graph/BuildGraph.h"
 #include "strategies/report/Report.h"
 #include "strategies/search/Search.h"
 #include "strategies/user/UserStrategies.h"
@@ -49,6 +49,8 @@ struct AssignOptions {
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.
   int64_t memoryLimit = 0;
+  /// Of a pipeline's stage; `memoryLimit` is that of all stages then.
+  PipelineShare share;
   /// Effort of the search in 1e9 elementary steps, which take roughly as many seconds. Equal effort gives equal
   /// strategies.
   double searchWork = 2;

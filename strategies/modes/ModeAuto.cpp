@@ -82,7 +82,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   auto start = now();
   // A searcher that was asked for has the last word.
   const bool hides = options.join.overlap != Overlapping::Off && options.searcher.empty() && mayHide(model);
-  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads, hides);
+  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads, hides, options.share);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
   FunctionAssignment data(function.program);
   if (llvm::Error e = assignData(data, options, shared))

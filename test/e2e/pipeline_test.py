@@ -287,6 +287,20 @@ def stages_are_chosen(c):
 
 
 @case
+def a_search_counts_what_a_stage_holds(c):
+    """The first stage of four holds four micro-batches: one more search that counts them finds a plan that fits."""
+    model, _ = small_gpt(c)
+    options = ("--inputs", "ids", "--mode", "auto", "--topology", "8xa100", "--search-budget", "0.02")
+    def arena(*more):
+        plan = c.compile(model, "stage=4,data=2", 8, *options, *more, rows=128)
+        return json.loads((plan / "report.json").read_text())["memory"]["arena_bytes"]
+    limit = arena() * 3 // 4
+    needed = arena("--memory", f"{limit}B")
+    expect(needed <= limit, f"{needed} of {limit}")
+    expect(c.told.count("searching again") == 1 and "4 micro-batches in a stage" in c.told, c.told)
+
+
+@case
 def no_stages_where_they_do_not_pay(c):
     """One micro-batch, or a fast network and nothing to gain."""
     plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")
