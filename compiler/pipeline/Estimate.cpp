@@ -188,6 +188,17 @@ int64_t mostStages(func::FuncOp func) {
   return llvm::count_if(forward.parts.order, [&](int s) { return forward.isForward(s); });
 }
 
+Cost longestForOne(func::FuncOp func, llvm::ArrayRef<Cost> times) {
+  const ForwardPass forward(func);
+  std::vector<Cost> sums(times.size(), 0);
+  for (size_t s = 0; s < times.size(); ++s)
+    if (forward.isForward(int(s)))
+      sums[s] += times[s];
+    else if (const int home = forward.homeOf(int(s)); home != ForwardPass::kNone)
+      sums[size_t(home)] += times[s];
+  return sums.empty() ? 0 : *llvm::max_element(sums);
+}
+
 std::vector<StagesEstimate> estimateStages(const StagesToPrice &priced, llvm::ArrayRef<std::string> schedules) {
   std::vector<StagesEstimate> found;
   Estimator estimator(priced);

@@ -33,6 +33,8 @@ constexpr int kMostAlike = 2, kMostMade = 4;
 constexpr double kMargin = 0.95;
 /// An estimate that needs so much more memory than there is will not fit with other strategies.
 constexpr double kFarTooMuch = 2;
+/// Without stages, so many of the trials look at what runs beside kernels.
+constexpr size_t kBeside = 3;
 
 dist::Mesh withStages(int64_t stages, const dist::Mesh &mesh) {
   if (stages == 1)
@@ -160,11 +162,15 @@ private:
       ++watch->running;
     }
     std::vector<std::vector<Found>> schedules(list.size());
+    // What runs beside kernels takes most of a search. Without stages it is looked at where it may matter.
+    const bool first = stages == 1 && list.size() > kBeside && run_.assign.join.overlap != strategies::Overlapping::Off;
     mlir::parallelFor(&run_.context, 0, list.size(), [&](size_t i) {
-      schedules[i] = tryOne(program, trials[i], most);
+      schedules[i] = tryOne(program, trials[i], most, !first);
       if (run_.assign.watch)
         ++run_.assign.watch->part;
     });
+    if (first)
+      tryBeside(program, trials, most, schedules);
     if (strategies::SearchWatch *watch = run_.assign.watch) {
       --watch->running;
       watch->parts = 0;
@@ -177,19 +183,36 @@ private:
     return costs;
   }
 
+  /// Tries those again, with collectives beside kernels, that take least without.
+  void tryBeside(const StageProgram &program, llvm::ArrayRef<Found> trials, Cost most,
+                 std::vector<std::vector<Found>> &found) const {
+    std::vector<std::pair<Cost, size_t>> order;
+    for (size_t i = 0; i < trials.size(); ++i)
+      if (found[i].front().candidate.error.empty())
+        order.push_back({found[i].front().candidate.predicted, i});
+    llvm::sort(order);
+    order.resize(std::min(order.size(), kBeside));
+    mlir::parallelFor(&run_.context, 0, order.size(), [&](size_t i) {
+      const size_t place = order[i].second;
+      if (std::vector<Found> beside = tryOne(program, trials[place], most, true);
+          beside.front().candidate.error.empty())
+        found[place] = std::move(beside);
+    });
+  }
+
   /// Several trials run at once.
-  std::vector<Found> tryOne(const StageProgram &program, const Found &trial, Cost most) const {
+  std::vector<Found> tryOne(const StageProgram &program, const Found &trial, Cost most, bool beside) const {
     std::vector<Found> found;
     std::string error;
     for (const OwningOpRef<ModuleOp> &module : program.tried)
-      if (found = tryModule(*module, trial, most, error); !found.empty())
+      if (found = tryModule(*module, trial, most, beside, error); !found.empty())
         return found;
     found = {trial};
     found.front().candidate.error = error;
     return found;
   }
 
-  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, std::string &error) const {
+  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, bool beside, std::string &error) const {
     const int64_t stages = trial.candidate.stages;
     AssignOptions assign = run_.assign;
     assign.mesh = trial.mesh;
@@ -202,16 +225,27 @@ private:
     assign.memoryLimit = limit_ * stages; // of the whole network, of which a stage has its part
     if (run_.stopped())
       assign.searchWork = std::min(assign.searchWork, strategies::kHurriedWork);
-    if (stages > 1) {
+    if (stages > 1 || !beside)
       assign.join.overlap = strategies::Overlapping::Off;
+    if (stages > 1) {
       if (most < kForbidden / stages) // no order is shorter than the work of all stages, divided evenly
         assign.tooDear = most * stages;
     }
-    for (int tries = 0; tries < 2; ++tries) {
+    // If too much is needed, the next search counts the micro-batches that the first stage holds. Later ones hold fewer, so
+    // that may be too much to ask, and the last search counts one again with a limit in proportion.
+    const strategies::PipelineShare share = {
+        stages, stages > 1 ? compiler::heldMicroBatches({}, stages, trial.candidate.microBatches) : 1};
+    int64_t inProportion = assign.memoryLimit;
+    for (int tries = stages > 1 ? 0 : 1; tries < 3; ++tries) {
       OwningOpRef<ModuleOp> copy(module.clone());
       strategies::AssignReport report;
       if (llvm::Error e = strategies::assignStrategies(*copy, assign, report)) {
         error = llvm::toString(std::move(e));
+        if (report.doesNotFit && assign.share.stages > 1) {
+          assign.share = {};
+          assign.memoryLimit = inProportion;
+          continue;
+        }
         if (!report.doesNotFit || assign.tooDear >= kForbidden)
           return {};
         // The search ends at the first proof that it has; most often this one.
@@ -249,8 +283,11 @@ private:
       error = "about " + bytesText(double(least)) + " per rank are needed of " + bytesText(double(limit_));
       if (double(least) > kFarTooMuch * double(limit_))
         return {};
-      assign.memoryLimit =
+      inProportion =
           int64_t(double(std::min(assign.memoryLimit, function.peakBytes)) * double(limit_) / double(least) * kMargin);
+      assign.share = tries == 0 ? share : strategies::PipelineShare();
+      if (tries > 0)
+        assign.memoryLimit = inProportion;
     }
     return {};
   }

@@ -83,6 +83,7 @@ llvm::Error StagePrograms::priceKernels(StageProgram &program) {
   topology.axes.clear(); // there are none
   const strategies::CostModel model(dist::Mesh(), topology, run_.assign.profile, run_.assign.reproducible);
   auto stays = [&](Value value) { return analysed->staysInLoop(value, [](OpOperand &) { return true; }); };
+  std::vector<Cost> times;
   for (auto [i, info] : llvm::enumerate(analysed->operators)) {
     strategies::Strategy whole;
     whole.factors.resize(info.cls->rule.factors.size());
@@ -91,10 +92,12 @@ llvm::Error StagePrograms::priceKernels(StageProgram &program) {
     const Cost cost = model.computeInLoop(
         *info.cls, whole, [&](int o) { return stays(op->getOperand(unsigned(o))); },
         [&](int r) { return stays(op->getResult(unsigned(r))); }, starts);
+    const Cost launch = starts && cost > 0 ? std::min(cost, model.launch()) : 0;
     program.kernels += cost * info.times;
-    if (starts && cost > 0)
-      program.launches += std::min(cost, model.launch()) * info.times;
+    program.launches += launch * info.times;
+    times.push_back((cost - launch) * info.times);
   }
+  program.longest = compiler::longestForOne(analysed->func, times);
   program.kernels -= program.launches;
   return llvm::Error::success();
 }
@@ -132,11 +135,12 @@ llvm::Expected<Cost> StagePrograms::atLeast(int64_t stages, int64_t parts, int64
   if (!program.error.empty())
     return kForbidden;
   const strategies::Topology &topology = run_.assign.topology;
-  const double even = double(program.kernels) * topology.share(1) / topology.share(ranks) / double(ranks) +
-                      double(program.launches) / double(stages);
+  const double onAll = topology.share(1) / topology.share(ranks) / double(ranks); // of what one rank takes
+  const double even = double(program.kernels) * onAll + double(program.launches) / double(stages);
   // A rank that has several stages gets the first of them sooner, if there are enough micro-batches for them.
   const double sooner = parts >= stages ? kMostChunks : 1;
-  return Cost(even * (1 + kForward / sooner * double(stages - 1) / double(parts)));
+  return Cost(std::max(even * (1 + kForward / sooner * double(stages - 1) / double(parts)),
+                       double(program.longest) * onAll * double(stages)));
 }
 
 } // namespace tessera

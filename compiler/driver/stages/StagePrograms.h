@@ -26,6 +26,7 @@ struct StageProgram {
       tried;                                  // the same with the recomputation of a trial; the next if none fits
   std::string error;                          // why there is none
   strategies::Cost kernels = 0, launches = 0; // of a step on one rank without launches, and these
+  strategies::Cost longest = 0;               // of the kernels, what must lie in one stage
 };
 
 /// The schedules that are tried for stages; all but the first have several stages on a rank.
@@ -43,8 +44,9 @@ public:
   llvm::Expected<std::vector<int64_t>> microBatches();
   /// The most stages into which the model can be cut. Requires microBatches().
   int64_t mostStages() const { return mostStages_; }
-  /// What kernels take if they are divided evenly, and nothing is sent. The last place waits until the first micro-batch
-  /// has come through the forward passes before it. kForbidden: there is no such program.
+  /// What kernels take if they are divided evenly, but for what must lie in one stage, and nothing is sent. The last
+  /// place waits until the first micro-batch has come through the forward passes before it. kForbidden: there is no such
+  /// program.
   llvm::Expected<strategies::Cost> atLeast(int64_t stages, int64_t parts, int64_t ranks);
 
 private:
