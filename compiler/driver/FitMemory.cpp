@@ -211,9 +211,9 @@ public:
 
   /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between
   /// blocks. If it needs more than the limit, the search is repeated: once so that copies of parameters may expire, and
-  /// with smaller limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits are
-  /// smaller. Of a pipeline the first search counts one micro-batch, since later stages hold few, and a cut may give them
-  /// more of the network. The second one counts as many as the first stage holds, and is taken if it fits.
+  /// with smaller limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits
+  /// are smaller. Of a pipeline the first search counts one micro-batch, since later stages hold few, and a cut may
+  /// give them more of the network. The second one counts as many as the first stage holds, and is taken if it fits.
   llvm::Error run() {
     llvm::Expected<int64_t> needed = attempt_(assign_);
     if (!needed)

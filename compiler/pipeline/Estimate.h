@@ -40,8 +40,8 @@ struct StagesEstimate {
 /// The most stages into which the function can be cut: its operators that could be stages of their own.
 int64_t mostStages(mlir::func::FuncOp func);
 
-/// The most that a stage does for one operator of the forward pass, with all of the backward pass that comes with it, of
-/// what each operator takes in the order of the block.
+/// The most that a stage does for one operator of the forward pass, with all of the backward pass that comes with it,
+/// of what each operator takes in the order of the block.
 strategies::Cost longestForOne(mlir::func::FuncOp func, llvm::ArrayRef<strategies::Cost> times);
 
 /// One estimate for each of the schedules that the number of micro-batches allows, the shortest first. Empty if the

@@ -22,9 +22,9 @@
 
 namespace tessera::strategies {
 
-/// A function of which a rank of a pipeline runs one stage. Memory is counted as that of all stages: each has its part of
-/// what lives for a step, and needs room of its own for what a micro-batch makes. What the backward pass reads is in its
-/// memory for several micro-batches at once.
+/// A function of which a rank of a pipeline runs one stage. Memory is counted as that of all stages: each has its
+/// part of what lives for a step, and needs room of its own for what a micro-batch makes. What the backward pass
+/// reads is in its memory for several micro-batches at once.
 struct PipelineShare {
   int64_t stages = 1, held = 1;
 };

@@ -231,8 +231,8 @@ private:
       if (most < kForbidden / stages) // no order is shorter than the work of all stages, divided evenly
         assign.tooDear = most * stages;
     }
-    // If too much is needed, the next search counts the micro-batches that the first stage holds. Later ones hold fewer, so
-    // that may be too much to ask, and the last search counts one again with a limit in proportion.
+    // If too much is needed, the next search counts the micro-batches that the first stage holds. Later ones hold
+    // fewer, so that may be too much to ask, and the last search counts one again with a limit in proportion.
     const strategies::PipelineShare share = {
         stages, stages > 1 ? compiler::heldMicroBatches({}, stages, trial.candidate.microBatches) : 1};
     int64_t inProportion = assign.memoryLimit;

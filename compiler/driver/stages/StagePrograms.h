@@ -45,8 +45,8 @@ public:
   /// The most stages into which the model can be cut. Requires microBatches().
   int64_t mostStages() const { return mostStages_; }
   /// What kernels take if they are divided evenly, but for what must lie in one stage, and nothing is sent. The last
-  /// place waits until the first micro-batch has come through the forward passes before it. kForbidden: there is no such
-  /// program.
+  /// place waits until the first micro-batch has come through the forward passes before it. kForbidden: there is no
+  /// such program.
   llvm::Expected<strategies::Cost> atLeast(int64_t stages, int64_t parts, int64_t ranks);
 
 private:

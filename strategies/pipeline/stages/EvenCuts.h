@@ -1,9 +1,9 @@
 //===- EvenCuts.h - a good plan along one order, at once --------------------------------------------===//
 //
-// All stages in one way, cut along the order of the units. For a given interval, a dynamic program over the places of the
-// order finds the cuts of which none is longer and that move least; it looks only at places that leave enough work before
-// them and behind. The interval is halved until there is no such cut. Where layers are equal this is nearly the best plan
-// there is, and a search that begins with it looks only at what could be better.
+// All stages in one way, cut along the order of the units. For a given interval, a dynamic program over the places of
+// the order finds the cuts of which none is longer and that move least; it looks only at places that leave enough
+// work before them and behind. The interval is halved until there is no such cut. Where layers are equal this is
+// nearly the best plan there is, and a search that begins with it looks only at what could be better.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_PIPELINE_STAGES_EVENCUTS_H
@@ -19,7 +19,8 @@ struct EvenlyCut {
   int64_t steps = 0; // elementary ones
 };
 
-/// A plan below `value`. As many stages as the problem asks for, else as many as the devices allow. One replica of each.
+/// A plan below `value`. As many stages as the problem asks for, else as many as the devices allow. One replica of
+/// each.
 EvenlyCut cutEvenly(const StageProblem &problem, const Units &units, int64_t value);
 
 } // namespace tessera::strategies

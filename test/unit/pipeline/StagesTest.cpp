@@ -208,8 +208,8 @@ TEST_CASE("published cuts with proven optima are reached") {
       CHECK(check(problem, found) ==
             instance["best"][goal == StageGoal::Bottleneck ? "bottleneck" : "batch"].get<int64_t>());
       CHECK(found.optimal());
-      // Where there are too many downsets, those near good orders give nearly as much, and the bound stays a bound. A chain
-      // has no fewer downsets: its cuts are those with the shortest interval, and nearly the shortest sum.
+      // Where there are too many downsets, those near good orders give nearly as much, and the bound stays a bound. A
+      // chain has no fewer downsets: its cuts are those with the shortest interval, and nearly the shortest sum.
       const FoundStages near = findStages(problem, {.mostDownsets = found.downsets - 1});
       CHECK(!near.complete);
       CHECK(near.downsets < found.downsets);
