@@ -5,6 +5,7 @@
 #include "dialects/graph/Order.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/bit.h"
 
 #include <map>
 #include <numeric>
@@ -131,7 +132,8 @@ private:
     // when those before it are.
     std::vector<double> made(flow_.flow.values.size(), 0);
     double readyBefore = 0;
-    for (int m : executionOrder(flow_.flow)) {
+    const std::vector<int> order = executionOrder(flow_.flow);
+    for (int m : order) {
       double needed = 0;
       for (int value : flow_.flow.steps[m].reads)
         needed = std::max(needed, made[value]);
@@ -147,23 +149,44 @@ private:
       for (int value : flow_.flow.steps[m].makes)
         made[value] = time > 0 ? total_ : needed;
     }
+    findBehind(order, memberOf, places);
+  }
+
+  /// What depends on each member: the depth, and what kernels take. `memberOf` and `places` go from merged steps in
+  /// dependence order to members and back.
+  void findBehind(llvm::ArrayRef<int> order, llvm::ArrayRef<int> memberOf, llvm::ArrayRef<int> places) {
     const std::vector<llvm::SmallVector<int, 2>> readers = flow_.flow.readers();
     const int end = int(flow_.flow.steps.size());
-    std::vector<int> seen(flow_.flow.steps.size(), -1);
-    for (size_t i = members_.size(); i-- > 0;) { // what depends on a member stands behind it
-      Member &member = members_[i];
-      llvm::SmallVector<int> open = {places[i]};
-      while (!open.empty()) {
-        const int m = open.pop_back_val();
-        for (int value : flow_.flow.steps[m].makes)
+    std::vector<int> depths(flow_.flow.steps.size(), 0);
+    for (int m : llvm::reverse(order)) {
+      for (int value : flow_.flow.steps[m].makes)
+        for (int reader : readers[value])
+          if (reader != end)
+            depths[m] = std::max(depths[m], depths[reader] + (memberOf[reader] >= 0));
+      if (memberOf[m] >= 0)
+        members_[memberOf[m]].depth = depths[m];
+    }
+    if (times_.empty())
+      return;
+    // A walk per member would take long in large programs. A word has a bit for each of 64 members.
+    std::vector<uint64_t> behind(flow_.flow.steps.size());
+    for (size_t first = 0; first < members_.size(); first += 64) {
+      std::fill(behind.begin(), behind.end(), 0);
+      bool begun = false;
+      for (int m : order) {
+        begun |= m == places[first];
+        if (!begun)
+          continue;
+        if (const double time = behind[m] ? timeOf(m) : 0; time > 0)
+          for (uint64_t left = behind[m]; left; left &= left - 1)
+            members_[first + size_t(llvm::countr_zero(left))].behind += time;
+        uint64_t handed = behind[m];
+        if (const int member = memberOf[m]; member >= int(first) && member < int(first) + 64)
+          handed |= uint64_t(1) << (member - int(first));
+        for (int value : handed ? llvm::ArrayRef<int>(flow_.flow.steps[m].makes) : llvm::ArrayRef<int>())
           for (int reader : readers[value])
-            if (reader != end && seen[reader] != int(i)) {
-              seen[reader] = int(i);
-              open.push_back(reader);
-              member.behind += timeOf(reader);
-              if (memberOf[reader] >= 0)
-                member.depth = std::max(member.depth, members_[memberOf[reader]].depth + 1);
-            }
+            if (reader != end)
+              behind[reader] |= handed;
       }
     }
   }
