@@ -77,7 +77,8 @@ struct SearchOptions {
   const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
   /// Proven elsewhere: no answer costs less.
   Cost bound = 0;
-  // What a search of a similar problem has found: the searcher "exact" begins there.
+  // What a search of a similar problem has found: the searcher "exact" begins there. searchWide takes options of the
+  // wide graph.
   const Choice *start = nullptr;
   // Of memory, by point in time (Problem::points). Others than of this problem are ignored. At the end, its last ones.
   std::vector<double> *prices = nullptr;

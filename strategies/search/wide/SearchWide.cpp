@@ -1,5 +1,6 @@
 #include "strategies/search/wide/SearchWide.h"
 
+#include "strategies/search/Evaluate.h"
 #include "strategies/search/wide/Undominated.h"
 #include "strategies/search/wide/WideDual.h"
 
@@ -22,6 +23,7 @@ constexpr double kLittle = 1e-6;               // relative rise in kLeastPasses;
 constexpr double kFirstBoundShare = 0.2;       // of the whole work, at most
 constexpr double kFirstPricedBoundShare = 0.4; // the same of the first round where memory binds: prices need passes
 constexpr double kSecondBoundShare = 0.1;      // of the whole work, at most; from the prices of the first search
+constexpr int kEarlyPasses = 30;               // where an answer is known, before options are dropped
 constexpr int kPassesUnpriced = 10;            // at the start of a raise: messages settle before prices move
 constexpr double kStepFromPrices = 0.03;       // of WideDual::stepFactor where the prices are those of a search
 constexpr double kTargetWithoutAnswer = 2;     // times the bound: where prices aim while no answer is known
@@ -53,11 +55,16 @@ public:
   }
 
   WideSolution run() {
-    kept_ = undominated(wide_, {}, work_);
+    if (options_.start)
+      begin(*options_.start);
+    if (best_.choice.empty() || !dropBefore())
+      kept_ = undominated(wide_, {}, work_);
     addSeeds(kept_);
     count(kept_, result_.undominated);
     offers_ = everyOffer(wide_, kept_);
     log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_, offers_));
+    if (proven())
+      return finish();
     if (nothingIn(kept_)) {
       result_.dense = denseGraph(wide_, kept_, offers_);
       result_.solution.infeasible = true;
@@ -70,6 +77,13 @@ public:
       if (isPriced(prices_))
         dual.stepFactor() = kStepFromPrices;
       const bool first = best_.choice.empty();
+      if (!first && dropEarly(dual)) {
+        if (proven())
+          return finish();
+        kept_ = undominatedAmong(wide_, std::move(kept_), chosen_, work_);
+        offers_ = everyOffer(wide_, kept_);
+        continue;
+      }
       raise(dual, kFirstBoundShare, first ? kFirstPricedBoundShare : kFirstBoundShare);
       if (provenBound() >= options_.tooDear)
         return tooDear();
@@ -167,17 +181,62 @@ private:
       sum += sizes[size_t(edge.from)] * sizes[size_t(edge.to)];
     return sum;
   }
+  /// Begins at an answer that is known, if it fits.
+  void begin(const Choice &start) {
+    Kept only;
+    for (int32_t option : start)
+      only.push_back({option});
+    DenseGraph made = denseGraph(wide_, only, everyOffer(wide_, only));
+    Choice choice = made.choiceOf(wide_, start);
+    const Evaluation judged = choice.empty() ? Evaluation() : evaluate(made.graph, choice);
+    log("begins at cost %ld%s", long(judged.cost), judged.feasible ? "" : ", which does not fit");
+    if (!judged.feasible || judged.cost >= options_.tooDear)
+      return;
+    best_.choice = std::move(choice);
+    best_.cost = judged.cost;
+    best_.searcher = options_.searcher;
+    chosen_ = start;
+    seeds_.push_back(start);
+    result_.dense = std::move(made);
+    result_.solution = best_;
+  }
+  /// Where an answer is known, a few passes show of most options that they are in no better one. That takes less time
+  /// than to look for what is dominated among all of them.
+  bool dropBefore() {
+    kept_ = withPartners(wide_, work_);
+    addSeeds(kept_);
+    if (nothingIn(kept_) || entries(kept_, {}) <= limits_.atOnce)
+      return false;
+    WideDual dual(wide_, kept_);
+    if (!dropEarly(dual))
+      return false;
+    kept_ = undominatedAmong(wide_, std::move(kept_), chosen_, work_);
+    return true;
+  }
+  bool dropEarly(WideDual &dual) {
+    raise(dual, kFirstBoundShare, kFirstBoundShare, kEarlyPasses);
+    const std::vector<double> reduced = reducedCosts(dual);
+    const double room = double(best_.cost) - dual.last();
+    Kept kept = below(dual, reduced, room);
+    const double before = entries(kept_, {}), left = entries(kept, {});
+    log("within %.3g above the first bound: %.3g of %.3g entries", room, left, before);
+    if (left > kHardlySmaller * before)
+      return false;
+    kept_ = std::move(kept);
+    return true;
+  }
   /// Memory binds.
   static bool isPriced(const std::vector<double> &prices) {
     return std::any_of(prices.begin(), prices.end(), [](double price) { return price > 0; });
   }
   /// Makes passes until the bound stands still, or `share` of the work is done, or `pricedShare` where memory binds.
-  void raise(WideDual &dual, double share, double pricedShare) {
+  void raise(WideDual &dual, double share, double pricedShare, int mostPasses = std::numeric_limits<int>::max()) {
     const double whole = kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds), begun = work_;
     auto mayGoOn = [&] { return work_ < begun + whole * (isPriced(dual.bestPrices()) ? pricedShare : share); };
     double before = dual.best();
     int passes = 0;
-    while (passes < kLeastPasses || (mayGoOn() && !stopped() && dual.stalledPasses() < kStalled)) {
+    while (passes < kLeastPasses ||
+           (passes < mostPasses && mayGoOn() && !stopped() && dual.stalledPasses() < kStalled)) {
       dual.pass();
       work_ += dual.passWork();
       if (dual.hasMemory() && passes > kPassesUnpriced)
@@ -282,8 +341,7 @@ private:
     const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
     std::vector<double> prices = prices_;
     own.prices = &prices;
-    if (!start.empty())
-      own.start = &start;
+    own.start = start.empty() ? nullptr : &start;
     own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
     Solution found = search(made.graph, own);
     if (!prices.empty())

@@ -13,6 +13,9 @@
 //      searched, beginning at the answer. If they are too many, those of least reduced cost are searched. The bound
 //      is then that of the options which are left out.
 //
+// Where an answer is known at the start (SearchOptions::start), a few passes of the bound over all options come before
+// 1: most of them are in no better answer, and what is dominated among the others is found in less time.
+//
 // The same goes for copies that several readers of a value may share: those are offered that an answer can have that is
 // better (WideDual::offers).
 //

@@ -87,6 +87,11 @@ public:
     }
   }
 
+  Kept partners() {
+    dropWithoutPartners();
+    return std::move(kept_);
+  }
+
   Kept run() {
     dropWithoutPartners();
     for (size_t n = 0; n < kept_.size(); ++n)
@@ -403,6 +408,10 @@ private:
 };
 
 } // namespace
+
+Kept withPartners(const WideGraph &wide, double &work) {
+  return Pruning(wide, everyOption(wide), false, {}, work).partners();
+}
 
 Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work) {
   return Pruning(wide, everyOption(wide), false, protect, work).run();

@@ -16,6 +16,9 @@
 
 namespace tessera::strategies {
 
+/// The options that have partners.
+Kept withPartners(const WideGraph &wide, double &work);
+
 /// A node without an option: nothing is allowed. `protect`: options by node that stay if they have partners (an
 /// answer that is known), or empty. Adds the elementary steps that it took to `work`.
 Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work);

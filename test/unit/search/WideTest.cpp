@@ -390,6 +390,42 @@ TEST_CASE("the wide search equals enumeration under every limit of entries") {
   CHECK(infeasible > 10);
 }
 
+TEST_CASE("a wide search that begins at some answer finds the best one") {
+  Draw draw{std::mt19937_64(23)};
+  int fits = 0, better = 0;
+  for (int i = 0; i < 600; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, i % 2 ? 0.7 : 0);
+    if (i % 5)
+      addShares(draw, wide);
+    const Kept every = everyOption(wide);
+    const Cost least = leastOf(wide, every);
+    Choice start;
+    for (const auto &options : every)
+      start.push_back(draw(int(options.size())));
+    Kept only;
+    for (int32_t option : start)
+      only.push_back({option});
+    const Cost known = leastOf(wide, only);
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 1;
+    options.start = &start;
+    const WideSolution found = searchWide(wide, options, {0, 1e9, size_t(1 + i % 3)});
+    if (least >= kForbidden) {
+      REQUIRE(found.solution.choice.empty());
+      continue;
+    }
+    REQUIRE(found.solution.cost == least);
+    REQUIRE(found.solution.lowerBound <= least);
+    REQUIRE(evaluate(found.dense.graph, found.solution.choice).cost == least);
+    fits += known < kForbidden;
+    better += known < kForbidden && least < known;
+  }
+  CHECK(fits > 100);
+  CHECK(better > 100);
+}
+
 TEST_CASE("an answer that is too dear is not looked for") {
   Draw draw{std::mt19937_64(17)};
   int ended = 0, found = 0;
