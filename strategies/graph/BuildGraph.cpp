@@ -29,9 +29,11 @@ private:
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, PipelineShare share)
+          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
+          PipelineShare share)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
-        shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), share_(share),
+        shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), splits_(groups == Groups::Split),
+        share_(share),
         hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
 
   BuiltGraph run() {
@@ -39,6 +41,8 @@ public:
     for (size_t i = 0; fixed_ && i < isHead.size(); ++i)
       isHead[i] = fixed_->groupOf[i] >= 0;
     built_.groups = formFollowGroups(function_, batch_, isHead);
+    if (splits_)
+      built_.groups = splitFollowGroups(function_, batch_, isHead, built_.groups);
     addNodes();
     addEdges();
     addMemory();
@@ -596,7 +600,7 @@ private:
   const SharedShardings &shared_;
   int64_t memoryLimit_;
   KnownHeads *known_;
-  const bool parts_;
+  const bool parts_, splits_;
   const PipelineShare share_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
@@ -618,9 +622,9 @@ private:
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts,
+                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
                       PipelineShare share) {
-  return Builder(function, model, fixed, shared, memoryLimit, known, parts, share).run();
+  return Builder(function, model, fixed, shared, memoryLimit, known, parts, groups, share).run();
 }
 
 } // namespace tessera::strategies

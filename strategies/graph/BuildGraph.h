@@ -37,11 +37,14 @@ struct BuiltGraph {
   std::vector<std::shared_ptr<const GroupOptions>> options;
 };
 
+/// Whether what may follow does so (formFollowGroups), or can choose as well (splitFollowGroups).
+enum class Groups { Whole, Split };
+
 /// `fixed` may be null, and so may `known`, which is of the same `model`. The wide graph has every option. `parts`: all
-/// its costs have their parts, for weighted(). `share`: see PipelineShare.
+/// its costs have their parts, for weighted(). `groups`: of the followers. `share`: see PipelineShare.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr,
-                      bool parts = false, PipelineShare share = {});
+                      bool parts = false, Groups groups = Groups::Whole, PipelineShare share = {});
 
 /// A graph without costs and with the same options, which narrow and applyChoice take.
 BuiltGraph optionsOf(const BuiltGraph &built);
@@ -52,9 +55,9 @@ void narrow(BuiltGraph &built, DenseGraph dense);
 /// The way back: strategies and shardings of a choice, and of the sources, which are in no group.
 void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice);
 
-/// Sets wide.dataParallel from the same function under mode data: per node the option with which most of its
-/// operators lie as in `data`, the first of several.
-void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data);
+/// Per node the option with which most of its operators lie as in `like`, an assignment of the same function; the first
+/// of several.
+std::vector<int32_t> likestOptions(const BuiltGraph &built, const FunctionAssignment &like);
 
 } // namespace tessera::strategies
 

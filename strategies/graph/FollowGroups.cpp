@@ -1,5 +1,6 @@
 #include "strategies/graph/FollowGroups.h"
 
+#include <set>
 #include <tuple>
 
 using namespace mlir;
@@ -101,8 +102,14 @@ int FollowGroups::of(const Program &program, Value value) const {
   return ofOp[program.producer(value)];
 }
 
-FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
-                              llvm::ArrayRef<bool> isFixed) {
+namespace {
+
+/// What an operator does that follows in a group that is not split.
+enum class InSplit { Heads, MayHead, Follows };
+
+/// `split`: by operator; empty: no group is split.
+FollowGroups form(const FunctionAssignment &function, const BatchDependence &batch, llvm::ArrayRef<bool> isFixed,
+                  const std::vector<InSplit> &split) {
   const Program &program = function.program;
   const std::vector<bool> mayBePartial = findPartial(program);
   std::vector<bool> isSum(program.operators.size(), false);
@@ -119,11 +126,13 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
   };
   for (size_t i = 0; i < program.operators.size(); ++i) {
     const OperatorInfo &info = program.operators[i];
+    groups.released.resize(i, false);
     bool tiny = llvm::all_of(info.cls->resultShapes, [](const Shape &s) { return numElements(s) == 1; });
     if (!isFixed[i] && isSource(*info.cls) && !tiny)
       continue;
     isSum[i] = !batch.operators[i] && addsSums(program, groups, int(i), mayBePartial);
-    const bool isHead = isFixed[i] || isSum[i];
+    const bool isHead = isFixed[i] || isSum[i] || (!split.empty() && split[i] == InSplit::MayHead);
+    groups.released.push_back(isHead && !split.empty() && split[i] != InSplit::Heads);
     int best = -1, bestOperand = -1;
     std::tuple<int64_t, bool, int> bestKey;
     for (size_t o = 0; o < info.op->getNumOperands() && !isHead; ++o) {
@@ -150,7 +159,40 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
     groups.list[best].ops.push_back(int(i));
     groups.list[best].follow.push_back(bestOperand);
   }
+  groups.released.resize(program.operators.size(), false);
   findReadBySums(program, isSum, groups);
+  return groups;
+}
+
+std::vector<InSplit> whereToSplit(const Program &program, const FollowGroups &whole) {
+  std::vector<InSplit> split(program.operators.size(), InSplit::Heads);
+  std::set<std::pair<int, int>> loops; // by group
+  for (const auto &[c, group] : llvm::enumerate(whole.list))
+    for (auto [op, followed] : llvm::zip_equal(group.ops, group.follow)) {
+      const OperatorInfo &info = program.operators[size_t(op)];
+      if (followed < 0)
+        continue;
+      // A copy that a group keeps is a matter of the group, and what is Free belongs to its readers' loops.
+      const bool mayHead = !info.mayKeepCopy && info.cls->part != graph::LoopPart::Free && !isSource(*info.cls);
+      const bool isFirst = info.cls->part == graph::LoopPart::None || loops.insert({int(c), info.loop}).second;
+      split[size_t(op)] = mayHead && isFirst ? InSplit::MayHead : InSplit::Follows;
+    }
+  return split;
+}
+
+} // namespace
+
+FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
+                              llvm::ArrayRef<bool> isFixed) {
+  FollowGroups groups = form(function, batch, isFixed, {});
+  groups.whole = groups.ofOp;
+  return groups;
+}
+
+FollowGroups splitFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
+                               llvm::ArrayRef<bool> isFixed, const FollowGroups &whole) {
+  FollowGroups groups = form(function, batch, isFixed, whereToSplit(function.program, whole));
+  groups.whole = whole.ofOp;
   return groups;
 }
 

@@ -21,6 +21,11 @@
 //
 //   conv -> mul -> add(skip) -> relu -> conv     two groups: {conv, mul, add, relu} and {conv}
 //
+// A follower may be cheaper otherwise than it is handed its operand: cut where that is whole, or cut as another operand.
+// So groups can be split into kernels, each with a choice of its own (docs/adr/0023-split-groups.md).
+//
+//   conv -> [mul -> add(skip) -> relu] -> conv   a loop behind a convolution: split, {conv}, {mul, add, relu} and {conv}
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_FOLLOWGROUPS_H
 #define TESSERA_STRATEGIES_GRAPH_FOLLOWGROUPS_H
@@ -41,6 +46,10 @@ struct FollowGroups {
   /// By operator: its only reader is a head that adds up sums, or hands the value on to such a head. So the head, and
   /// not the operator, may reduce the value.
   std::vector<bool> readBySum;
+  /// By operator: it heads a group since a group was split. It is priced within its loop, as a follower is.
+  std::vector<bool> released;
+  /// By operator: its group before it was split. Members of that share loops (LoopShares.h).
+  std::vector<int> whole;
 
   /// The group that holds the value; -1: a source makes it.
   int of(const Program &program, mlir::Value value) const;
@@ -49,6 +58,11 @@ struct FollowGroups {
 /// `isFixed[i]`: the user fixed the operator's strategy, so it is the head of a group.
 FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
                               llvm::ArrayRef<bool> isFixed);
+
+/// The same groups, split: a follower that is a kernel of its own heads a group, and so does the first one of what a
+/// group has of a loop. The rest of a loop is cut as that is.
+FollowGroups splitFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
+                               llvm::ArrayRef<bool> isFixed, const FollowGroups &whole);
 
 /// Whether the operator makes its results from nothing that could be cut.
 bool isSource(const OperatorClass &cls);

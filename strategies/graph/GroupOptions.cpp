@@ -58,6 +58,10 @@ const GroupHeads &OptionBuilder::heads(int op) {
     for (ValueRange values : {ValueRange(info.op->getOperands()), ValueRange(info.op->getResults())})
       for (Value v : values)
         runs.push_back(program_.times(v));
+    if (groups_.released[size_t(op)]) {
+      runs.push_back(-1);
+      shares_.appendKey(op, runs);
+    }
   }
   GroupHeads &heads = isFixed ? byOp_[op] : byClass_[{info.cls->id, runs}];
   if (heads)
@@ -105,7 +109,8 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
       Strategy alone = strategy;
       alone.results.clear();
       price = Price();
-      const Cost once = model_.compute(cls, alone);
+      const Cost once = groups_.released[size_t(op)] ? shares_.compute(model_, op, alone, [](Value) { return false; })
+                                                     : model_.compute(cls, alone);
       price.cost = price.compute = repeated(once, info.times);
       if (grows[0])
         price.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);

@@ -1,6 +1,7 @@
 #include "strategies/graph/LoopShares.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -19,7 +20,8 @@ LoopShares::LoopShares(const Program &program, const FollowGroups &groups)
 
 bool LoopShares::isHead(int op) const {
   const int group = groups_.ofOp[size_t(op)];
-  return group >= 0 && groups_.list[size_t(group)].arg < 0 && groups_.list[size_t(group)].ops.front() == op;
+  return group >= 0 && groups_.list[size_t(group)].arg < 0 && groups_.list[size_t(group)].ops.front() == op &&
+         !groups_.released[size_t(op)];
 }
 
 bool LoopShares::isInLoop(int op) const {
@@ -37,10 +39,10 @@ bool LoopShares::isUnwritten(Value value) const {
   auto first = program_.index.find(value.use_begin()->getOwner());
   if (first == program_.index.end())
     return false;
-  const int group = groups_.ofOp[size_t(first->second)];
+  const int group = groups_.whole[size_t(first->second)];
   return group >= 0 && program_.staysInLoop(value, [&](OpOperand &use) {
     const int reader = program_.index.lookup(use.getOwner());
-    return groups_.ofOp[size_t(reader)] == group && !isHead(reader);
+    return groups_.whole[size_t(reader)] == group && !isHead(reader);
   });
 }
 
@@ -51,6 +53,7 @@ void LoopShares::findShares() {
     llvm::DenseSet<Value> read = {}; // looked up only
   };
   std::map<std::pair<int, int>, Part> parts; // by group and loop
+  std::set<std::pair<int, int>> linked;      // parts of a group that was split: a reshard between them starts a kernel
   for (size_t i = 0; i < program_.operators.size(); ++i) {
     const OperatorInfo &info = program_.operators[i];
     Share &share = shares_[i];
@@ -60,7 +63,7 @@ void LoopShares::findShares() {
       share.atHand[o] = unwritten_.contains(v);
     if (!isInLoop(int(i)))
       continue;
-    const int group = groups_.ofOp[i];
+    const int group = groups_.whole[i];
     auto [part, fresh] = parts.try_emplace({group, info.loop}, Part{int(i)});
     share.starts = fresh;
     for (auto [o, v] : llvm::enumerate(info.op->getOperands())) {
@@ -71,7 +74,10 @@ void LoopShares::findShares() {
       }
       share.atHand[o] = true;
       shared_.insert(v);
-      const int from = groups_.ofOp[size_t(maker)];
+      const int from = groups_.whole[size_t(maker)];
+      const int here = groups_.ofOp[i], there = groups_.ofOp[size_t(maker)];
+      if (from == group && here != there)
+        share.link[o] = linked.insert({here, there}).second;
       if (from == group || !part->second.starts || parts.at({from, info.loop}).first > part->second.first)
         continue;
       share.link[o] = true;

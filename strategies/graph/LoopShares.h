@@ -12,6 +12,9 @@
 // A loop that several groups share is started by the first one. Every other group has one value whose reshard cuts it
 // off. An operator at the head of a group counts as a kernel. If groups read the same tensor, each counts it.
 //
+// A group that was split (FollowGroups.h) has the shares that it had whole. If a value between two of its parts is
+// resharded, its reader starts a kernel, once for each two parts.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_LOOPSHARES_H
 #define TESSERA_STRATEGIES_GRAPH_LOOPSHARES_H

@@ -79,28 +79,28 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
   assignSources(function, mesh, built);
 }
 
-void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
-  std::vector<int32_t> &named = built.wide.dataParallel;
-  named.assign(built.wide.nodes.size(), 0);
+std::vector<int32_t> likestOptions(const BuiltGraph &built, const FunctionAssignment &like) {
+  std::vector<int32_t> likest(built.groups.list.size(), 0);
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
     size_t most = 0;
     for (size_t k = 0; k < built.options[c]->size(); ++k) {
       const GroupOption &option = (*built.options[c])[k];
-      if (group.arg < 0 && option.strategy(0).factors != data.assignment.strategies[group.ops.front()].factors)
+      if (group.arg < 0 && option.strategy(0).factors != like.assignment.strategies[group.ops.front()].factors)
         continue;
-      size_t alike = group.arg >= 0 && option.arg() == data.args[group.arg];
+      size_t alike = group.arg >= 0 && option.arg() == like.args[group.arg];
       for (size_t m = 0; m < group.ops.size(); ++m) {
         // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
-        const Strategy &mine = option.strategy(m), &wanted = data.assignment.strategies[group.ops[m]];
+        const Strategy &mine = option.strategy(m), &wanted = like.assignment.strategies[group.ops[m]];
         alike += mine == wanted ? 3 : mine.factors == wanted.factors ? 2 : 0;
       }
       if (alike > most) {
         most = alike;
-        named[c] = int32_t(k);
+        likest[c] = int32_t(k);
       }
     }
   }
+  return likest;
 }
 
 } // namespace tessera::strategies

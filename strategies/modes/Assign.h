@@ -61,6 +61,8 @@ struct AssignOptions {
   double searchGap = 1e-3;
   /// For the first function an answer that costs as much is of no use: it may be said that none fits.
   Cost tooDear = std::numeric_limits<Cost>::max();
+  /// What may follow another operator does so, without a choice of its own: to compare meshes and stages in less time.
+  bool wholeGroups = false;
   std::string searcher; // empty: the default one
   /// Becomes true: the search that runs ends now, with its best answer. One that begins later may do `searchWork`.
   const std::atomic<bool> *stop = nullptr;

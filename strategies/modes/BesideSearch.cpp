@@ -24,13 +24,13 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
   const std::string searcher = report.searcher;
   int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
   Cost compute = planned.compute, communication = planned.communication;
-  const int searches = report.work > kLargeWork ? 1 : kSearches;
+  const int searches = rules.work > kLargeWork ? 1 : kSearches;
   for (int search = 0; search < searches; ++search) {
     (compute >= communication ? none : whole) = part;
     part = (none + whole) / 2;
     const Weights weights{part, kParts - part};
     WideGraph problem = weighted(all.wide, weights);
-    problem.dataParallel = choice; // so that the answer so far is among those of the first stage
+    options.start = &choice;
     WideSolution found = searchWide(problem, options);
     report.work += found.solution.work;
     // Where several kinds of links are busy at once, a step may take less time than all its messages, but not less than

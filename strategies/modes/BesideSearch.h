@@ -24,6 +24,7 @@ struct BesideRules {
   int64_t limit;       // bytes per rank
   JoinOptions join;    // how collectives are sent
   SearchOptions first; // of the search that found the first answer
+  double work;         // that it did
 };
 
 /// `all`: the problem with every option and its parts. `choice`: an answer to it, by node, which `function` has and

@@ -15,6 +15,18 @@ namespace tessera::strategies {
 
 namespace {
 
+/// Groups are split where the problem of whole groups has at most so many pairs of options side by side: beyond that
+/// the search would take several times as long. Four layers of a GPT on three axes have 0.9e9, ResNet-50 has 10e9
+/// there. Set by hand.
+constexpr double kMostPairsToSplit = 1.5e9;
+
+double pairsOf(const WideGraph &wide) {
+  double pairs = 0;
+  for (const WideEdge &edge : wide.edges)
+    pairs += double(edge.fromState->size()) * double(edge.toState->size());
+  return pairs;
+}
+
 /// What memory is needed even if every node took its smallest option, and by what.
 std::string leastMemory(const StrategyGraph &graph) {
   graph::MemoryLoad load;
@@ -69,6 +81,100 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
   return llvm::Error::success();
 }
 
+/// A search problem of a function, and what was found: `built` has the options that the search kept, `all` every one,
+/// without the problem itself.
+struct Searched {
+  BuiltGraph built, all;
+  Solution solution;
+
+  bool found() const { return !solution.choice.empty() && solution.cost < kForbidden; }
+  /// The answer as options of `all`, by node.
+  std::vector<int32_t> choice() const {
+    std::vector<int32_t> choice;
+    for (size_t n = 0; n < built.wide.nodes.size(); ++n)
+      choice.push_back(built.dense.option[n][size_t(solution.choice[n])]);
+    return choice;
+  }
+};
+
+/// States and solves the search problems of one function.
+class AutoSearch {
+public:
+  /// `report` gets what it takes.
+  AutoSearch(const FunctionAssignment &function, const AssignOptions &options, Prices &prices,
+             const SharedShardings &shared, const FixedStrategies &fixed, const FunctionAssignment &data,
+             SearchReport &report)
+      : function_(function), options_(options), prices_(prices), shared_(shared), fixed_(fixed), data_(data),
+        report_(report), stoppedBefore_(options.stop && *options.stop) {
+    own_.seconds = options.searchSeconds;
+    own_.work = options.searchWork;
+    own_.threads = options.searchThreads;
+    own_.gap = options.searchGap;
+    own_.tooDear = options.tooDear;
+    own_.watch = options.watch;
+    if (!options.searcher.empty())
+      own_.searcher = options.searcher;
+    if (!stoppedBefore_)
+      own_.stop = options.stop;
+  }
+
+  const SearchOptions &options() const { return own_; }
+
+  /// `start`: an answer that is known, or null. `parts`: costs have their parts, for searchBeside.
+  Searched run(Groups groups, const FunctionAssignment *start, bool parts) {
+    auto begun = Clock::now();
+    BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
+                                  groups, options_.share);
+    built.wide.dataParallel = likestOptions(built, data_);
+    SearchOptions own = own_;
+    Choice known;
+    if (start) {
+      known = likestOptions(built, *start);
+      own.start = &known;
+    }
+    report_.buildSeconds += since(begun);
+    begun = Clock::now();
+    if (own.watch) {
+      own.watch->begin(options_.searchWork);
+      ++own.watch->running;
+    }
+    WideSolution found = searchWide(built.wide, own);
+    if (own.watch)
+      --own.watch->running;
+    report_.solveSeconds += since(begun);
+    report_.work += found.solution.work;
+    report_.stopped |= !stoppedBefore_ && options_.stop && *options_.stop && !found.solution.optimal;
+    Searched searched{{}, optionsOf(built), std::move(found.solution)};
+    narrow(built, std::move(found.dense));
+    searched.built = std::move(built);
+    return searched;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+
+  const FunctionAssignment &function_;
+  const AssignOptions &options_;
+  Prices &prices_;
+  const SharedShardings &shared_;
+  const FixedStrategies &fixed_;
+  const FunctionAssignment &data_;
+  SearchReport &report_;
+  const bool stoppedBefore_;
+  SearchOptions own_;
+};
+
+llvm::Error nothingFits(const FunctionAssignment &function, const AssignOptions &options, const Searched &searched) {
+  return llvm::createStringError(
+      "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a larger --memory",
+      func::FuncOp(function.program.func).getName().str().c_str(),
+      searched.solution.infeasible ? "no assignment of strategies fits"
+                                   : "the search found no assignment of strategies that fits",
+      bytesText(memoryOf(options)).c_str(), options.mesh.str().c_str(),
+      leastMemory(searched.built.dense.graph).c_str());
+}
+
 } // namespace
 
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
@@ -77,86 +183,78 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
     return fixed.takeError();
-  int64_t limit = options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
-  auto now = [] { return std::chrono::steady_clock::now(); };
-  auto start = now();
-  // A searcher that was asked for has the last word.
-  const bool hides = options.join.overlap != Overlapping::Off && options.searcher.empty() && mayHide(model);
-  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, &prices.heads, hides, options.share);
-  report.buildSeconds = std::chrono::duration<double>(now() - start).count();
+  if (!options.searcher.empty() && !llvm::is_contained(searcherNames(), options.searcher))
+    return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
   FunctionAssignment data(function.program);
   if (llvm::Error e = assignData(data, options, shared))
     return e;
-  nameDataParallel(built, data);
-  SearchOptions searchOptions;
-  searchOptions.seconds = options.searchSeconds;
-  searchOptions.work = options.searchWork;
-  searchOptions.threads = options.searchThreads;
-  searchOptions.gap = options.searchGap;
-  searchOptions.tooDear = options.tooDear;
-  if (!options.searcher.empty()) {
-    if (!llvm::is_contained(searcherNames(), options.searcher))
-      return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
-    searchOptions.searcher = options.searcher;
-  }
-  const bool stoppedBefore = options.stop && *options.stop;
-  if (!stoppedBefore)
-    searchOptions.stop = options.stop;
-  searchOptions.watch = options.watch;
-  start = now();
-  if (options.watch) {
-    options.watch->begin(options.searchWork);
-    ++options.watch->running;
-  }
-  WideSolution found = searchWide(built.wide, searchOptions);
-  if (options.watch)
-    --options.watch->running;
-  report.solveSeconds = std::chrono::duration<double>(now() - start).count();
-  report.work = found.solution.work;
-  report.stopped = !stoppedBefore && options.stop && *options.stop && !found.solution.optimal;
-  const Solution &solution = found.solution;
-  BuiltGraph all = optionsOf(built);
-  narrow(built, std::move(found.dense));
-  std::string dumpError;
-  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.dense.graph, options.dumpGraph, dumpError))
-    return llvm::createStringError(dumpError);
-  std::string name = const_cast<func::FuncOp &>(function.program.func).getName().str();
-  if (solution.choice.empty() || solution.cost >= kForbidden) {
-    report.doesNotFit = true;
-    return llvm::createStringError(
-        "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a larger --memory",
-        name.c_str(),
-        solution.infeasible ? "no assignment of strategies fits"
-                            : "the search found no assignment of strategies that fits",
-        bytesText(limit).c_str(), options.mesh.str().c_str(), leastMemory(built.dense.graph).c_str());
-  }
-  report.searcher = solution.searcher;
-  report.cost = solution.cost;
-  report.lowerBound = solution.lowerBound;
-  report.optimal = solution.optimal;
-  report.nodes = int64_t(built.dense.graph.nodes.size());
-  report.edges = int64_t(built.dense.graph.edges.size());
-  for (const WideNode &node : built.wide.nodes)
-    report.options += int64_t(node.costs->size());
-  applyChoice(function, options.mesh, built, solution.choice);
-  function.finishResults();
-  if (options.explain)
-    report.alternatives = explainChoice(function, model, built, solution.choice);
-  if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(planned))
-    return e;
-  if (hides) {
-    std::vector<int32_t> choice;
-    for (size_t n = 0; n < built.wide.nodes.size(); ++n)
-      choice.push_back(built.dense.option[n][size_t(solution.choice[n])]);
-    all.wide = std::move(built.wide);
-    start = now();
-    if (llvm::Error e = searchBeside(function, all, std::move(choice), {limit, joinOf(options), searchOptions}, model,
-                                     report, planned))
+  const int64_t limit = memoryOf(options);
+  // A searcher that was asked for has the last word.
+  const bool isDefault = options.searcher.empty();
+  const bool hides = options.join.overlap != Overlapping::Off && isDefault && mayHide(model);
+  AutoSearch search(function, options, prices, shared, *fixed, data, report);
+  auto take = [&](const Searched &searched, FunctionAssignment &to) {
+    applyChoice(to, options.mesh, searched.built, searched.solution.choice);
+    to.finishResults();
+    return priceProgram(chosenIn(to), model, joinOf(options));
+  };
+  // Whole groups leave less to choose, and what is found for them is a good answer to begin with.
+  Searched whole = search.run(Groups::Whole, nullptr, hides), split;
+  const bool splits =
+      isDefault && !options.wholeGroups && (!whole.found() || pairsOf(whole.built.wide) <= kMostPairsToSplit);
+  std::optional<FunctionAssignment> inWhole;
+  if (whole.found())
+    if (llvm::Error e = take(whole, inWhole.emplace(function)).moveInto(planned))
       return e;
-    report.solveSeconds += std::chrono::duration<double>(now() - start).count();
+  if (splits)
+    split = search.run(Groups::Split, inWhole ? &*inWhole : nullptr, hides);
+  const Searched &last = splits ? split : whole;
+  std::string dumpError;
+  if (!options.dumpGraph.empty() && !writeStrategyGraph(last.built.dense.graph, options.dumpGraph, dumpError))
+    return llvm::createStringError(dumpError);
+  if (!whole.found() && !split.found()) {
+    report.doesNotFit = true;
+    return nothingFits(function, options, last);
+  }
+  report.nodes = int64_t(last.built.dense.graph.nodes.size());
+  report.edges = int64_t(last.built.dense.graph.edges.size());
+  for (const WideNode &node : last.built.wide.nodes)
+    report.options += int64_t(node.costs->size());
+  // The searches add up messages that are joined and hidden later, so the dearer answer may take less time.
+  const Searched *taken = &whole;
+  if (split.found()) {
+    FunctionAssignment inSplit = function;
+    llvm::Expected<ProgramCost> other = take(split, inSplit);
+    if (!other)
+      return other.takeError();
+    if (!inWhole || other->predicted() <= planned.predicted() || planned.peakBytes > limit) {
+      taken = &split;
+      inWhole = std::move(inSplit);
+      planned = std::move(*other);
+    }
+  }
+  function = std::move(*inWhole);
+  report.searcher = taken->solution.searcher;
+  if (isDefault && !split.found()) // the bound is about them
+    report.searcher += ", whole groups";
+  report.cost = taken->solution.cost;
+  report.lowerBound = std::min(report.cost, (split.found() ? split : whole).solution.lowerBound);
+  report.optimal = report.cost == report.lowerBound;
+  if (options.explain)
+    report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
+  if (hides) {
+    Searched &other = split.found() ? split : whole;
+    const std::vector<int32_t> choice = taken == &other ? other.choice() : likestOptions(other.all, function);
+    const auto begun = std::chrono::steady_clock::now();
+    other.all.wide = std::move(other.built.wide);
+    if (llvm::Error e =
+            searchBeside(function, other.all, choice, {limit, joinOf(options), search.options(), other.solution.work},
+                         model, report, planned))
+      return e;
+    report.solveSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   }
   // What a user fixed stays, and a searcher that was asked for has the last word.
-  if (options.user.empty() && options.searcher.empty())
+  if (options.user.empty() && isDefault)
     return takeDataIfCheaper(function, data, model, joinOf(options), limit, report, planned);
   return llvm::Error::success();
 }

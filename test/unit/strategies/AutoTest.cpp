@@ -108,6 +108,28 @@ TEST_CASE("an operator joins the group of the operand that it follows") {
   CHECK(of("w1.update.1") == groups.ofArg[4]); // lies as the momentum
 }
 
+TEST_CASE("a group is split where its kernels are") {
+  Module m(kMlp);
+  FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  llvm::SmallVector<bool> none(plan.program.operators.size(), false);
+  const BatchDependence batch(plan.program);
+  const FollowGroups whole = formFollowGroups(plan, batch, none), split = splitFollowGroups(plan, batch, none, whole);
+  CHECK(split.list.size() > whole.list.size());
+  CHECK(split.whole == whole.ofOp);
+  CHECK(split.ofArg == whole.ofArg);
+  std::set<std::pair<int, int>> loops;
+  for (size_t i = 0; i < plan.program.operators.size(); ++i) {
+    const OperatorInfo &info = plan.program.operators[i];
+    INFO(info.name);
+    CHECK((split.ofOp[i] < 0) == (whole.ofOp[i] < 0));
+    if (!split.released[i])
+      continue;
+    CHECK(split.list[size_t(split.ofOp[i])].ops.front() == int(i));
+    if (info.cls->part != tessera::graph::LoopPart::None) // once per loop and group
+      CHECK(loops.insert({whole.ofOp[i], info.loop}).second);
+  }
+}
+
 TEST_CASE("no option takes what a source makes as a partial sum") {
   Module m(R"(
     func.func @infer(%x: tensor<8x8xf32> {graph.name = "x", graph.role = "input"})
@@ -222,6 +244,16 @@ TEST_CASE("mode auto is no worse than the other modes, and says how good it is")
   }
 }
 
+TEST_CASE("what mode auto chose is explained") {
+  Module m(kMlp);
+  AssignOptions options = optionsFor("data=2,model=2", "auto");
+  options.explain = true;
+  AssignReport report;
+  REQUIRE(assign(m, options, &report) == "");
+  for (const FunctionReport &f : report.functions)
+    CHECK_FALSE(f.search.alternatives.empty());
+}
+
 TEST_CASE("the user's strategies are kept in mode auto") {
   Module m(kMlp);
   REQUIRE(assign(m, optionsFor("data=2,model=2", "auto", R"([
@@ -229,7 +261,9 @@ TEST_CASE("the user's strategies are kept in mode auto") {
       {"op": "fc2", "in": [["model", null], [null, "data"]]}])")) == "");
   CHECK(m.strategy("train", "fc1").rfind("k=model", 0) == 0);
   CHECK(m.strategy("train", "fc2") == "m=model, n=data");
-  CHECK(m.strategy("eval", "fc2") == "m=model, n=data");
+  // Parameters lie as training has them, and fc2 takes w2 so.
+  CHECK(m.arg("eval", 2) == m.arg("train", 3));
+  CHECK(m.strategy("eval", "fc2").rfind("m=model", 0) == 0);
 }
 
 TEST_CASE("the graph and the annotated module give a choice the same price") {
