@@ -19,6 +19,9 @@ namespace {
 /// the search would take several times as long. Four layers of a GPT on three axes have 0.9e9, ResNet-50 has 10e9
 /// there. Set by hand.
 constexpr double kMostPairsToSplit = 1.5e9;
+/// The effort of the search with split groups: what whole groups have left of the budget, at least this part of it. Set
+/// by hand.
+constexpr double kLeastSplitWork = 0.2;
 
 double pairsOf(const WideGraph &wide) {
   double pairs = 0;
@@ -127,6 +130,8 @@ public:
                                   groups, options_.share);
     built.wide.dataParallel = likestOptions(built, data_);
     SearchOptions own = own_;
+    if (groups == Groups::Split)
+      own.work = std::max(kLeastSplitWork * own.work, own.work - report_.work);
     Choice known;
     if (start) {
       known = likestOptions(built, *start);
