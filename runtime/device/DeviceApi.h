@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 6
+#define TESSERA_DEVICE_ABI 7
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -84,10 +84,12 @@ typedef struct {
 
 /* A cross-correlation in N C [D] H W, or where channels come last, N [D] H W C with filters F [D] R S C.
    kind 0: a = x, b = w, y. 1: a = dy, b = w, y = dx. 2: a = x, b = dy, y = dw. channels and filters are
-   totals over the groups; types as for products; no padding is negative. */
+   totals over the groups; types as for products; no padding is negative. accumulate: the sums are added to what y
+   holds before they are rounded. */
 typedef struct {
   int32_t kind, dtype, resultType, tf32;
   int32_t spatial, channelsLast; /* spatial: 2 or 3; the last ones of the arrays count */
+  int32_t accumulate, reserved;
   int64_t n, groups, channels, filters;
   int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3], dilation[3];
 } TesseraConv;

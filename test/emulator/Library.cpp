@@ -89,7 +89,9 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
   const std::vector<double> allA = loadAll(c.dtype, o.a, c.kind == 1 ? ys : xs);
   const std::vector<double> allB = loadAll(c.dtype, o.b, c.kind == 2 ? ys : ws);
   const double *a = allA.data(), *b = allB.data();
-  std::vector<double> sums(size_t(c.kind == 0 ? ys : c.kind == 1 ? xs : ws), 0.0);
+  const int64_t results = c.kind == 0 ? ys : c.kind == 1 ? xs : ws;
+  std::vector<double> sums =
+      c.accumulate ? loadAll(c.resultType, o.y, results) : std::vector<double>(size_t(results), 0.0);
   for (int64_t n = 0; n < c.n; ++n)
     for (int64_t f = 0; f < c.filters; ++f)
       for (int64_t p = 0; p < pixels; ++p)
@@ -180,6 +182,8 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
 int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   if (!typesFit(what->dtype, what->resultType))
     return fail(m, "a convolution of types that no library has");
+  if (what->accumulate && what->dtype != what->resultType)
+    return fail(m, "a convolution that adds to another type", TESSERA_UNSUPPORTED);
   for (int d = 0; d < 3; ++d) {
     int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] - what->dilation[d] * (what->kernel[d] - 1) - 1;
     if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 || room / what->stride[d] + 1 != what->out[d])

@@ -56,8 +56,11 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
   const Names &names = kNames[what.kind];
-  const float factors[2] = {1, 0};
-  const double factors64[2] = {1, 0};
+  // cuDNN blends in the type of the sums. What a second operation stores cannot be blended.
+  if (wide && what.accumulate)
+    return fail(m, "a convolution that adds to F32 numbers what it makes of 16 bits", TESSERA_UNSUPPORTED);
+  const float factors[2] = {1, what.accumulate ? 1.0F : 0.0F};
+  const double factors64[2] = {factors[0], factors[1]};
   made.operations.clear();
   Descriptor &operation = made.operations.emplace_back(names.operation);
   operation.one(names.a, ta).one(names.b, tb).one(names.result, wide ? sums : tr).one(names.conv, conv);

@@ -31,6 +31,56 @@ func.func @on_the_way(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>, %b: tensor<6xb
   return %z : tensor<4x6xbf16>
 }
 
+// A sum that is only added to 16-bit numbers keeps its digits for that, and the addition is rounded once.
+// CHECK-LABEL: func.func @added
+// CHECK: %[[S:.*]] = graph.matmul
+// CHECK-NEXT: %[[W:.*]] = graph.cast %arg3 {{.*}}: (tensor<4x6xbf16>) -> tensor<4x6xf32>
+// CHECK-NEXT: %[[A:.*]] = graph.add %[[W]], %[[S]]
+// CHECK-NEXT: %[[R:.*]] = graph.cast %[[A]] {graph.name = "fork.add/cast.1", graph.rounds}
+// CHECK-NEXT: %[[C:.*]] = graph.select %arg2, %[[R]], %arg4
+// CHECK-NEXT: graph.cast %[[C]]
+func.func @added(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>, %c: tensor<4x6xi1>, %z: tensor<4x6xbf16>, %o: tensor<4x6xbf16>) -> (tensor<4x6xbf16>, tensor<6xf32>) {
+  %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %y = graph.cast %s : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+  %a = graph.add %z, %y {graph.name = "fork.add"} : (tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  %d = graph.select %c, %a, %o : (tensor<4x6xi1>, tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  %f = graph.cast %d : (tensor<4x6xbf16>) -> tensor<4x6xf32>
+  %m = graph.reduce_sum %f {dims = array<i64: 0>, keepdims = false} : (tensor<4x6xf32>) -> tensor<6xf32>
+  return %d, %m : tensor<4x6xbf16>, tensor<6xf32>
+}
+
+// A sum that memory holds rounded is one of such numbers.
+// CHECK-LABEL: func.func @added_to_a_product
+// CHECK: %[[S:.*]] = graph.matmul
+// CHECK-NEXT: %[[Y:.*]] = graph.cast %[[S]] {graph.rounds}
+// CHECK: %[[T:.*]] = graph.matmul %[[Y]]
+// CHECK-NEXT: %[[W:.*]] = graph.cast %[[Y]]
+// CHECK-NEXT: %[[A:.*]] = graph.add %[[T]], %[[W]]
+// CHECK-NEXT: graph.cast %[[A]] {{{.*}}graph.rounds}
+func.func @added_to_a_product(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>, %v: tensor<6x6xbf16>) -> tensor<4x6xbf16> {
+  %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %y = graph.cast %s : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+  %t = graph.matmul %y, %v {wide} : (tensor<4x6xbf16>, tensor<6x6xbf16>) -> tensor<4x6xf32>
+  %u = graph.cast %t : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+  %a = graph.add %u, %y : (tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  return %a : tensor<4x6xbf16>
+}
+
+// What is added further in the loop keeps its digits, and so does what is added to numbers that a loop makes.
+// CHECK-LABEL: func.func @added_on_the_way
+// CHECK-NOT: graph.rounds
+func.func @added_on_the_way(%x: tensor<4x8xbf16>, %w: tensor<8x6xbf16>, %z: tensor<4x6xbf16>, %o: tensor<4x6xbf16>) -> (tensor<4x6xbf16>, tensor<4x6xbf16>) {
+  %s = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %y = graph.cast %s : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+  %a = graph.add %z, %y : (tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  %b = graph.mul %a, %o : (tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  %t = graph.matmul %x, %w {wide} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %u = graph.cast %t : (tensor<4x6xf32>) -> tensor<4x6xbf16>
+  %n = graph.neg %z : (tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  %d = graph.add %u, %n : (tensor<4x6xbf16>, tensor<4x6xbf16>) -> tensor<4x6xbf16>
+  return %b, %d : tensor<4x6xbf16>, tensor<4x6xbf16>
+}
+
 // A loop stores the rounded sum for another reader, and sums it up.
 // CHECK-LABEL: func.func @statistics
 // CHECK: graph.cast %{{.*}} {graph.rounds} : (tensor<4x6xf32>) -> tensor<4x6xbf16>

@@ -129,6 +129,11 @@ TEST_CASE("a described device gets plans for the convolutions of a residual netw
           REQUIRE(planConv(t.target, c, again, &m) == TESSERA_OK);
           CHECK(again.engine == plan.engine);
           CHECK(again.workspace == plan.workspace);
+          // What adds to its result takes the same engine, which cuDNN has ready.
+          c.accumulate = 1;
+          DnnPlan adding;
+          REQUIRE(planConv(t.target, c, adding, &m) == TESSERA_OK);
+          CHECK(adding.engine == plan.engine);
         }
     INFO(found << " of " << all);
     CHECK(found == all);
@@ -173,6 +178,11 @@ TEST_CASE("unequal padding, groups, dilation, three dimensions, sums in F32") {
       TesseraConv wide = c;
       wide.resultType = TESSERA_F32;
       attempt("a result in F32", wide);
+      TesseraConv adding = wide;
+      adding.accumulate = 1;
+      DnnPlan none;
+      TesseraMessage why = {};
+      CHECK(planConv(t.target, adding, none, &why) == TESSERA_UNSUPPORTED);
       // Only forward are there engines for groups with results in F32.
       wide.groups = 4;
       DnnPlan plan;

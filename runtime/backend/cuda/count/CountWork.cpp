@@ -49,7 +49,8 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     // Which of the three is the result decides its type: y, dx or dw.
     const uint64_t operand = uint64_t(bitsOf(w.dtype)) / 8, result = uint64_t(bitsOf(w.resultType)) / 8;
     const uint64_t sizes[3] = {out, in, uint64_t(w.filters) * each};
-    work.bytes = operand * (sizes[0] + sizes[1] + sizes[2]) + (result - operand) * sizes[w.kind];
+    work.bytes = operand * (sizes[0] + sizes[1] + sizes[2]) + (result - operand) * sizes[w.kind] +
+                 (w.accumulate ? result * sizes[w.kind] : 0);
   } else if (const auto *pool = std::get_if<LibraryPool>(&action)) {
     const TesseraPool &w = pool->what;
     work.library = true;
@@ -61,6 +62,14 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
   } else if (const auto *fill = std::get_if<FillBytes>(&action)) {
     work.bytes = fill->bytes;
   }
+}
+
+uint64_t bytesOf(const StepAccess &access) {
+  uint64_t bytes = 0;
+  for (const auto *ranges : {&access.reads, &access.writes})
+    for (const ByteRange &range : *ranges)
+      bytes += range.end - range.begin;
+  return bytes;
 }
 
 /// Adds the actions of the kernel that runs these steps. `base`: the address from which accesses are counted.
@@ -77,10 +86,10 @@ void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, 
       }
   double flops = 0;
   uint64_t bytes = 0;
-  for (size_t s : steps) {
-    const KernelWork work = workOf(calls[s]);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const KernelWork work = workOf(calls[steps[i]]);
     flops += work.flops.value_or(0);
-    bytes += work.bytes;
+    bytes += set.accesses[i].changed ? bytesOf(set.accesses[i]) : work.bytes;
   }
   const auto launches = std::count_if(kernel.actions.begin(), kernel.actions.end(),
                                       [](const Action &a) { return std::holds_alternative<Launch>(a); });

@@ -13,14 +13,16 @@ struct FoundKernel {
   JoinedKernel kernel;
   size_t first = 0, place = 0; // the first of the steps, and the one in whose place it runs
   enum class Kind {
-    Product, // with what follows it
+    Product, // with what follows it, or one that adds to what memory holds
+    Loop,    // alone, and without what a product has added for it
     Rows,    // along the same rows
     Sums,    // with loops over their results
     Batch,   // independent loops of the same code
   } kind = Kind::Product;
 };
 
-/// Joins products and attention with what follows them first, so that such a step is no kernel of its own any more.
+/// Convolutions that add to what memory holds come first, since they change the loops behind them (AddingConvs.h). Then
+/// products and attention are joined with what follows them, so that such a step is no kernel of its own any more.
 /// Then come batches of what nothing reads, which keeps no other steps apart once it is put off, then loops along rows,
 /// sums with the loops over their results, and batches of the loops that are left.
 /// `take` says whether the device can run a kernel; if not, the steps stay apart. `ranges`: the buffers' bytes.

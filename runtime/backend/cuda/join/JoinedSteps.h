@@ -31,6 +31,11 @@ public:
   uint32_t root(uint32_t buffer) const { return root_[buffer]; }
   int reads(uint32_t buffer) const { return reads_[root(buffer)]; }
   int writes(uint32_t buffer) const { return writes_[root(buffer)]; }
+  /// From now on a step reads the buffer, and writes over it.
+  void addUpdate(uint32_t buffer) {
+    ++reads_[root(buffer)];
+    ++writes_[root(buffer)];
+  }
   /// Whether the contents outlive the program or are read from outside.
   bool kept(uint32_t buffer) const { return kept_[root(buffer)]; }
 
@@ -54,6 +59,8 @@ public:
   /// The last step in whose place the set can run; nothing if there is none, or the set is of two sections.
   std::optional<size_t> place(const StepSet &set) const;
   void join(const StepSet &set, size_t place);
+  /// From now on a step that is in no set reads and writes these bytes.
+  void change(size_t step, StepAccess access) { accesses_[step] = std::move(access); }
 
   /// Whether the step belongs to a set already. It then runs with the set and can join no other.
   bool taken(size_t step) const { return places_.contains(step); }

@@ -33,6 +33,7 @@ struct ByteRange {
 struct StepAccess {
   bool collective = false;
   std::vector<ByteRange> reads, writes;
+  bool changed = false; // these are not the bytes of the plan's step
 };
 
 /// Whether one writes bytes that the other reads or writes.

@@ -144,6 +144,7 @@ void CudaPlan::joinProgram(uint32_t program, const std::vector<KernelCall> &call
       return false;
     const char *what = found.kind == FoundKernel::Kind::Rows      ? "rows_"
                        : found.kind == FoundKernel::Kind::Product ? "with_epilogue_"
+                       : found.kind == FoundKernel::Kind::Loop    ? ""
                        : found.kind == FoundKernel::Kind::Sums    ? "sums_"
                                                                   : "batch_";
     kernel->label = what + kernelLabel(calls[found.first]);
