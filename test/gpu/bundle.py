@@ -6,7 +6,7 @@ usage: /usr/bin/python3 test/gpu/bundle.py [--build build] [-o gpu-bundle] [--ne
 Into the folder, and into an archive beside it, go the runtime's programs and tests, the device modules, the shared
 libraries that they need (but glibc, CUDA's and the driver's: the other machine has those), and compiled plans. Weights
 are left out of the plans; a recipe of each tensor's mean and deviation stands in their place. So a bundle is some tens of
-MiB, however large the networks are.
+MiB, however large the networks are: more than 60 MiB is an error. The losses that a device is compared with are computed here.
 """
 import argparse
 import json
@@ -18,6 +18,8 @@ import tarfile
 import tempfile
 
 import numpy as np
+
+import run as on_device
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ["tessera-run", "tessera-dump", "backend_conformance", "device_nccl"]
@@ -46,8 +48,9 @@ def words(kind, batch, length, words, **sizes):
 EQUAL = {"lenet": images("lenet", 16, 28, 1, 10), "resnet50_32": images("resnet50_cifar", 8, 32, 3, 10),
          "bert_small": words("bert", 4, 32, 1000, layers=2, hidden=128, heads=4, dropout=0),
          "gpt_small": words("gpt", 4, 32, 1000, layers=2, hidden=128, heads=4)}
-FAST = {"resnet50_224": images("resnet50_224", 256, 224, 3, 1000),
-        "gpt_1024": words("gpt", 16, 1024, 50257, layers=12, hidden=768, heads=12)}
+FAST = {"gpt_1024": words("gpt", 8, 1024, 50257, layers=12, hidden=768, heads=12),
+        "resnet50_224": images("resnet50_224", 128, 224, 3, 1000),
+        "bert_512": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16)}
 MESHES = {"1": ("1", "data"), "data2": ("data=2", "data"), "auto4": ("data=2,model=2", "auto")}
 
 
@@ -112,12 +115,14 @@ def pack_plans(build, out, chosen):
                     run(sys.executable, ROOT / "test/models/networks.py", kind, "-o", model, *sizes)
                 for title, (mesh, mode) in MESHES.items():
                     for precision in ("f32", "bf16"):
-                        if (use == "equal" and precision != "f32") or (use == "fast" and title != "1"):
+                        if precision != ("f32" if use == "equal" else "bf16") or (use == "fast" and title != "1"):
                             continue
                         plan = "-".join([name, title, precision])
                         run(build / "bin/tessera-compile", model, "--train", *network["options"], "--mesh", mesh, "--mode", mode,
                             "--precision", precision, "--topology", "8xh200", "-o", out / "plans" / plan)
                         leave_weights_out(out / "plans" / plan)
+                        for unread in ("report.json", "strategies.json"):  # megabytes that a run does not read
+                            (out / "plans" / plan / unread).unlink(missing_ok=True)
                         plans.append({"plan": plan, "network": name, "ranks": {"1": 1, "data2": 2, "auto4": 4}[title], "use": use,
                                       "precision": precision, "inputs": network["inputs"], "target": network["target"]})
                         print(f"  {plan}", flush=True)
@@ -133,9 +138,16 @@ def main():
     shutil.rmtree(args.output, ignore_errors=True)
     pack_programs(args.build, args.output)
     pack_plans(args.build, args.output, [n for n in args.networks.split(",") if n])
+    # In a copy, since weights, data and caches would be packed, too.
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(args.output, pathlib.Path(folder) / "bundle")
+        references = on_device.Machine(copy).references()
+    (args.output / "references.json").write_text(json.dumps(references, indent=1))
     archive = args.output.parent / (args.output.name + ".tar.gz")
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(args.output, arcname="gpu-bundle")
+    if archive.stat().st_size > 60 << 20:
+        sys.exit(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB, more than 60")
     print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB; with the repository on the other machine: "
           f"test/gpu/run.sh {archive.name}")
 

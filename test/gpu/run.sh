@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything that needs a GPU, in one run: see run.py, which it starts with the Python that has PyTorch, if any.
 #
-# usage: test/gpu/run.sh BUNDLE [REPORT-FOLDER [SECTION...]] [--only TEXT]        (BUNDLE: test/gpu/bundle.py's archive)
+# usage: test/gpu/run.sh BUNDLE [REPORT-FOLDER [SECTION...]] [--minutes N] [--only TEXT]        (BUNDLE: test/gpu/bundle.py's archive)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 for wanted in numpy,torch numpy; do

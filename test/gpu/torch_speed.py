@@ -110,7 +110,7 @@ def step(device, network, batch, setting, precision, size):
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = (torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4) if images else
                  torch.optim.AdamW(net.parameters(), lr=1e-4, weight_decay=0.01, **{} if small else {"fused": True}))
-    model = torch.compile(net, mode="max-autotune") if "compiled" in setting else net
+    model = torch.compile(net) if "compiled" in setting else net
 
     def work():
         optimizer.zero_grad(set_to_none=True)
