@@ -105,12 +105,18 @@ Status Device::finish() {
 }
 
 Status Device::finish(int stream) {
-  if (!watch_)
-    return check([&](TesseraMessage *m) { return api().synchronize(device_, stream, m); });
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = wait(stream);
+  paces_[size_t(stream)].ended(std::chrono::steady_clock::now() - begin);
+  return status;
+}
+
+Status Device::wait(int stream) {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point asked = Clock::now();
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point asked = begin;
   Status watched;
-  for (long polls = 0;; ++polls) {
+  while (true) {
     TesseraMessage message;
     message.text[0] = '\0';
     int32_t code = api().query(device_, stream, &message);
@@ -118,12 +124,12 @@ Status Device::finish(int stream) {
       return watched;
     if (code != TESSERA_NOT_READY)
       return Status::error(message.text);
-    // A step takes milliseconds: poll closely at first, then leave the core to others.
-    if (polls > 2000)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    const Pace::Time pause = paces_[size_t(stream)].pause(Clock::now() - begin);
+    if (pause > Pace::Time(0))
+      std::this_thread::sleep_for(pause);
     else
       std::this_thread::yield();
-    if (Clock::now() - asked > std::chrono::milliseconds(50)) {
+    if (watch_ && Clock::now() - asked > std::chrono::milliseconds(50)) {
       if (const Status now = watch_(); watched)
         watched = now;
       asked = Clock::now();

@@ -16,8 +16,10 @@
 #define TESSERA_RUNTIME_DEVICE_DEVICE_H
 
 #include "runtime/device/DeviceApi.h"
+#include "runtime/device/Pace.h"
 #include "runtime/support/Status.h"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -72,10 +74,12 @@ public:
 
 private:
   Device() = default;
+  Status wait(int stream);
   std::shared_ptr<DeviceModule> module_;
   TesseraDevice *device_ = nullptr;
   TesseraDeviceInfo info_ = {};
   std::function<Status()> watch_;
+  std::array<Pace, TESSERA_STREAMS> paces_;
 };
 
 /// Device: memory of the device. Shared: memory of the device that communicators register. Pinned: memory of the host
