@@ -285,10 +285,11 @@ void Executor::enterStep(int program, StepInTime at) {
   enter(nullptr);
 }
 
-Status Executor::runStep(int program, StepInTime at) {
+Status Executor::runStep(int program, StepInTime at, bool inPlace) {
   enterStep(program, at);
   Status status = collective(program, int(at.step)) ? runCollective(program, at)
                   : peerCall(program, int(at.step)) ? runPeer(program, at)
+                  : inPlace                         ? can_.programs->runPlace(uint32_t(program), at)
                                                     : loaded_->launch(uint32_t(program), at.step, at.index);
   if (status.ok()) // building the message costs more than a small step
     return status;
@@ -406,6 +407,8 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     TESSERA_RETURN_IF_ERROR(everyone_->barrier());
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
+  // Whoever measures sees the steps as they run. Whoever looks for the origin of a NaN sees every result.
+  const bool inPlace = can_.programs && (!observer_.call || observer_.beside);
   StepTimes &times = times_[size_t(program)];
   if (times.runs == 1) {
     std::ranges::fill(times.seconds, 0);
@@ -416,7 +419,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   int64_t place = -1;
   Clock::time_point last = Clock::now();
   for (const StepInTime at : order(program)) {
-    TESSERA_RETURN_IF_ERROR(runStep(program, at));
+    TESSERA_RETURN_IF_ERROR(runStep(program, at, inPlace));
     ++place;
     if (!watched)
       continue;

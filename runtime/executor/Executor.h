@@ -123,7 +123,9 @@ public:
   /// Called for every step by the rank's thread.
   struct Observer {
     std::function<Status(const StepDone &)> call;
-    bool beside = false; // steps run beside others as the plan has it, and are told when their section's call has ended
+    // Steps run as they do unobserved: beside others as the plan has it, and told when their section's call has ended; on
+    // a device several as one, in the place of one of them.
+    bool beside = false;
     Observer(std::nullptr_t = nullptr) {}
     template <typename Call>
     requires std::is_invocable_r_v<Status, Call, const StepDone &> Observer(Call call, bool beside = false)
@@ -133,6 +135,10 @@ public:
   /// the observer that was set before.
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
   /// The call behind a step that is a send or a receive; null for other steps.
+  /// How a step runs, if not by itself (ProgramRunner).
+  std::optional<ProgramRunner::AsRun> asRun(int program, int step) const {
+    return can_.programs ? can_.programs->asRun(uint32_t(program), uint32_t(step)) : std::nullopt;
+  }
   const PeerCall *peerCall(int program, int step) const { return peerCalls_[size_t(program)][size_t(step)].get(); }
   /// Whether other ranks have a part in a step.
   bool communicates(int program, int step) const { return collective(program, step) || peerCall(program, step); }
@@ -153,7 +159,7 @@ private:
   Status prepareCollectives();
   static void joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls);
   void enterStep(int program, StepInTime at);
-  Status runStep(int program, StepInTime at);
+  Status runStep(int program, StepInTime at, bool inPlace = false);
   Status runCollective(int program, StepInTime at);
   Status runPeer(int program, StepInTime at);
   Status runWhole(int program, const std::function<void()> &meanwhile);

@@ -52,7 +52,7 @@ std::string gigas(double rate) { return numberText(rate / 1e9, 3); }
 
 /// Whether a kernel is made of products, so that their rate is its limit.
 bool isProduct(const std::string &kernel) {
-  return kernel == "matmul" || kernel.starts_with("conv") || kernel.starts_with("attention");
+  return kernel.starts_with("matmul") || kernel.starts_with("conv") || kernel.starts_with("attention");
 }
 
 struct Step {
@@ -65,6 +65,7 @@ std::vector<Step> stepsOf(Session &s, int p, const std::vector<KernelCall> &call
   const plan::Plan &plan = s.executor.plan();
   const StepTimes &times = s.executor.times(p);
   std::vector<Step> steps;
+  std::vector<std::pair<size_t, StepCost>> elsewhere; // of steps that run in the place of others
   for (int i = 0; i < plan.programs(p).steps_size(); ++i) {
     const plan::Step &step = plan.programs(p).steps(i);
     StepCost cost;
@@ -86,9 +87,25 @@ std::vector<Step> stepsOf(Session &s, int p, const std::vector<KernelCall> &call
         cost.flops = work.flops.value_or(0) * double(cost.calls);
         cost.bytes = double(work.bytes) * double(cost.calls);
       }
+      if (const auto as = s.executor.asRun(p, i)) {
+        cost.implementation = as->implementation;
+        cost.bytes = double(as->bytes) * double(cost.calls);
+        if (as->place != uint32_t(i)) {
+          elsewhere.emplace_back(as->place, std::exchange(cost, StepCost()));
+        }
+      }
     }
     steps.push_back({std::move(cost), step.name()});
   }
+  for (const auto &[place, other] : elsewhere) {
+    StepCost &cost = steps[place].cost;
+    cost.flops += other.flops;
+    if (isProduct(other.kind) && !isProduct(cost.kind)) {
+      cost.kind = other.kind;
+      cost.type = other.type;
+    }
+  }
+  std::erase_if(steps, [](const Step &step) { return step.cost.kind.empty(); });
   return steps;
 }
 

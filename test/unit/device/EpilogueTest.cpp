@@ -91,3 +91,69 @@ TEST_CASE("where NaN is looked for, no library function hides it") {
   for (size_t i = 0; i < d.result.size(); ++i)
     CHECK(std::isnan(d.result[i]) == (i < 8)); // the first row
 }
+
+TEST_CASE("what runs in the place of a step is what whole programs run there") {
+  PlanBuilder p;
+  const uint32_t x = p.buffer(plan::F32, {4, 3}), w = p.buffer(plan::F32, {3, 8}), t = p.buffer(plan::F32, {4, 8}),
+                 y = p.buffer(plan::F32, {4, 8}), z = p.buffer(plan::F32, {4, 8});
+  p.kernel("matmul", {x, w}, {t});
+  p.kernel("relu", {t}, {y});
+  p.kernel("softmax", {y}, {z}, {{"dim", int64_t(1)}});
+  Result<std::unique_ptr<Backend>> backend = createBackend("cuda");
+  REQUIRE(backend.ok());
+  Result<std::unique_ptr<LoadedPlan>> loaded = (*backend)->load(p.plan(), {});
+  REQUIRE(loaded.ok());
+  const std::vector<float> ones(24, 1);
+  for (uint32_t b : {x, w})
+    REQUIRE((*loaded)->upload(b, ones.data()).ok());
+  ProgramRunner &programs = *(*loaded)->capabilities().programs;
+  for (uint32_t s : {0, 1, 2})
+    REQUIRE(programs.runPlace(0, {s, 0}).ok());
+  std::vector<float> numbers(32);
+  REQUIRE((*loaded)->download(t, numbers.data()).ok());
+  CHECK(numbers == std::vector<float>(32, 0)); // never stored
+  REQUIRE((*loaded)->download(y, numbers.data()).ok());
+  CHECK(numbers == std::vector<float>(32, 3));
+  for (uint32_t s : {0, 1}) {
+    const auto as = programs.asRun(0, s);
+    REQUIRE(as);
+    CHECK(as->place == 1);
+    CHECK(as->bytes == 4 * (12 + 24 + 32)); // x, w and y
+    CHECK_THAT(as->implementation, Contains("cuBLASLt") && Contains("+ relu"));
+  }
+  CHECK_FALSE(programs.asRun(0, 2));
+}
+
+TEST_CASE("numbers that a program tells are on the host when it is done") {
+  PlanBuilder p;
+  const uint32_t x = p.buffer(plan::F32, {4}), loss = p.buffer(plan::F32, {1});
+  p.kernel("reduce_sum", {x}, {loss}, {{"dims", Shape{0}}});
+  plan::Binding &binding = *p.plan().add_bindings();
+  binding.set_role(plan::LOSS);
+  binding.set_program(p.plan().programs(0).name());
+  binding.set_buffer(loss);
+  Result<std::unique_ptr<Backend>> backend = createBackend("cuda");
+  REQUIRE(backend.ok());
+  Result<std::unique_ptr<LoadedPlan>> loaded = (*backend)->load(p.plan(), {});
+  REQUIRE(loaded.ok());
+  auto run = [&](float each) {
+    REQUIRE((*loaded)->upload(x, std::vector<float>(4, each).data()).ok());
+    REQUIRE((*loaded)->capabilities().programs->runProgram(0, {}).ok());
+    REQUIRE((*loaded)->synchronize().ok());
+  };
+  float found = 0;
+  for (float each : {1.0F, 2.0F, 3.0F}) { // step by step, recorded, replayed
+    run(each);
+    *static_cast<float *>((*loaded)->address(loss)) = -1; // the device is not asked
+    REQUIRE((*loaded)->download(loss, &found).ok());
+    CHECK(found == 4 * each);
+  }
+  // What is written since is what is read.
+  const float mine = 7;
+  REQUIRE((*loaded)->upload(loss, &mine).ok());
+  REQUIRE((*loaded)->download(loss, &found).ok());
+  CHECK(found == 7);
+  REQUIRE((*loaded)->launch(0, 0, 0).ok());
+  REQUIRE((*loaded)->download(loss, &found).ok());
+  CHECK(found == 12);
+}

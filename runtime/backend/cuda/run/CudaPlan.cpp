@@ -184,7 +184,26 @@ Status CudaPlan::bind(const LoadOptions &options) {
     return scratch.status().context("kernel scratch");
   scratch_ = std::move(*scratch);
   programs_.resize(kernels_.size());
+  TESSERA_RETURN_IF_ERROR(placeScalars());
   return placeTables();
+}
+
+/// Finds the single numbers that programs tell whoever runs them.
+Status CudaPlan::placeScalars() {
+  constexpr size_t kApart = 64;
+  for (const plan::Binding &binding : plan().bindings()) {
+    const bool told = binding.role() == plan::LOSS || binding.role() == plan::CORRECT ||
+                      binding.role() == plan::PREDICTIONS || binding.role() == plan::LEARNING_RATE ||
+                      binding.role() == plan::GRADIENT_NORM;
+    for (int p = 0; told && p < plan().programs_size(); ++p)
+      if (plan().programs(p).name() == binding.program() && buffers()[binding.buffer()].elements() == 1)
+        scalars_.push_back({uint32_t(p), binding.buffer(), kApart * scalars_.size()});
+  }
+  Result<DeviceMemory> told = DeviceMemory::allocate(device_, kApart * scalars_.size(), MemoryKind::Pinned);
+  if (!told)
+    return told.status();
+  told_ = std::move(*told);
+  return Status();
 }
 
 /// Writes the tables of all launches, which say addresses in the arena and so do not change, into memory of their own,

@@ -67,6 +67,8 @@ private:
       : ResolvedPlan(plan, "cuda"), device_(std::move(device)) {}
 
   Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  Status runPlace(uint32_t program, StepInTime at) override;
+  std::optional<AsRun> asRun(uint32_t program, uint32_t step) const override;
   void forgetGraphs() override;
   std::string notice() const override { return notice_; }
   Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
@@ -85,6 +87,7 @@ private:
   Status compile(const LoadOptions &options);
   Status placeTables();
   Status copyIn(char *to, const char *from, size_t bytes);
+  Status placeScalars();
   void *resolve(const Place &place, uint32_t index) const;
   template <typename F> void forEachKernel(F &&f);
   Status run(const Bound &bound, const Kernel &kernel, uint32_t index);
@@ -107,6 +110,15 @@ private:
   std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;
   std::map<uint32_t, FiniteCheck> checks_; // by program
+  // Numbers that programs tell are copied to pinned memory behind each run, so that whoever asks for one need not wait
+  // for the device again.
+  struct Scalar {
+    uint32_t program, buffer;
+    size_t place;
+  };
+  std::vector<Scalar> scalars_;
+  DeviceMemory told_;
+  std::optional<uint32_t> toldBy_; // the program that has been run last, if nothing has changed memory since
   uint64_t scratchNeeded_ = 0;
   size_t inputBytes_ = 0, snapshotBytes_ = 0;
   bool graphs_ = true, shared_ = false;

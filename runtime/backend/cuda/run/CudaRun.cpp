@@ -25,6 +25,7 @@ int waitsOfCompute(const Segment &segment) {
 
 Status CudaPlan::upload(uint32_t buffer, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
+  toldBy_.reset();
   const TensorView &v = buffers()[buffer];
   const auto *from = static_cast<const char *>(host);
   std::vector<char> converted;
@@ -61,6 +62,11 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
   char *to = held.empty() ? static_cast<char *>(host) : held.data();
   const char *from = v.as<char>();
   TESSERA_RETURN_IF_ERROR(synchronize()); // after this all pinned memory is free
+  for (const Scalar &scalar : scalars_)
+    if (scalar.buffer == buffer && toldBy_ == scalar.program) {
+      std::memcpy(host, told_.data() + scalar.place, v.bytes());
+      return Status();
+    }
   for (size_t left = v.bytes(); left > 0;) {
     const size_t piece = std::min(left, staging_.size());
     TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, staging_.data(), from, piece));
@@ -188,6 +194,7 @@ Status CudaPlan::run(const Kernel &kernel, uint32_t program, StepInTime at) {
 
 Status CudaPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   TESSERA_RETURN_IF_ERROR(checkStep(program, number));
+  toldBy_.reset();
   return run(kernels_[program][number], program, {number, index});
 }
 
@@ -197,6 +204,29 @@ std::string CudaPlan::implementation(uint32_t program, uint32_t number) const {
          (!place             ? ""
           : *place == number ? " (in whole programs: " + joined_[program].at(number).description + ")"
                              : " (in whole programs: with step " + std::to_string(*place) + ")");
+}
+
+Status CudaPlan::runPlace(uint32_t program, StepInTime at) {
+  TESSERA_RETURN_IF_ERROR(checkStep(program, at.step));
+  const std::optional<size_t> place = joins_[program].placeOf(at.step);
+  toldBy_.reset();
+  return !place              ? launch(program, at.step, at.index)
+         : *place == at.step ? run(joined_[program].at(at.step), program, at)
+                             : Status();
+}
+
+std::optional<ProgramRunner::AsRun> CudaPlan::asRun(uint32_t program, uint32_t number) const {
+  const std::optional<size_t> place = joins_[program].placeOf(number);
+  if (!place)
+    return std::nullopt;
+  const StepAccess &access = joins_[program].accesses()[*place];
+  AsRun as;
+  as.place = uint32_t(*place);
+  as.implementation = "cuda: " + joined_[program].at(*place).description;
+  for (const auto *ranges : {&access.reads, &access.writes})
+    for (const ByteRange &range : *ranges)
+      as.bytes += range.end - range.begin;
+  return as;
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
@@ -249,11 +279,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
     const bool collective = step(program, s.at.step).has_collective();
-    const std::optional<size_t> place = joins_[program].placeOf(s.at.step);
-    TESSERA_RETURN_IF_ERROR(collective            ? collectives.run(s.at)
-                            : !place              ? launch(program, s.at.step, s.at.index)
-                            : *place == s.at.step ? run(joined_[program].at(s.at.step), program, s.at)
-                                                  : Status());
+    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.at) : runPlace(program, s.at));
     if (s.records >= 0)
       TESSERA_RETURN_IF_ERROR(record(s.stream, events[size_t(s.records)]));
   }
@@ -367,6 +393,11 @@ bool CudaPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<st
 }
 
 Status CudaPlan::endProgram(uint32_t program) {
+  for (const Scalar &scalar : scalars_)
+    if (scalar.program == program)
+      TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, told_.data() + scalar.place,
+                                            buffers()[scalar.buffer].as<char>(), buffers()[scalar.buffer].bytes()));
+  toldBy_ = program;
   const auto check = checks_.find(program);
   return check == checks_.end() ? Status() : check->second.enqueue();
 }
