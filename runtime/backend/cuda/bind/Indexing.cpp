@@ -10,6 +10,8 @@ namespace tessera::rt::cuda {
 namespace {
 
 constexpr int64_t kMostBlocks = 1 << 20; // further indices are taken by the same blocks
+/// With more indices than this, lists of the indices of each row take less time than to look at all indices for each.
+constexpr int64_t kMostScanned = 1 << 14;
 
 std::string addOf(plan::DType type) {
   switch (type) {
@@ -28,6 +30,26 @@ Constants constantsOf(const IndexGeometry &g) {
           {"INNER", wide(g.inner)},
           {"INDICES", wide(g.indices)},
           {"START", g.start == INT64_MIN ? "(-9223372036854775807LL - 1)" : "(" + wide(g.start) + ")"}};
+}
+
+/// Adds the rows by lists. The lists are the same in every run, once they are in order.
+void addByLists(CudaKernel &kernel, const KernelCall &call, const IndexGeometry &g, const Constants &constants) {
+  const Place indices = at(call.inputs[0].data), updates = at(call.inputs[1].data), y = at(call.outputs[0].data);
+  auto numbers = [&](int64_t n) { return kernel.reserve(uint64_t(n) * sizeof(uint32_t)); };
+  const int64_t all = g.batch * g.indices, rows = g.batch * g.extent;
+  const Place counts = numbers(rows), begins = numbers(rows + g.batch), places = numbers(all), ordered = numbers(all);
+  const std::array<uint32_t, 3> each = {blocksFor(all), 1, 1};
+  kernel.description = "generated, by lists";
+  kernel.actions.push_back(FillBytes{counts, uint64_t(rows) * sizeof(uint32_t)});
+  kernel.actions.push_back(Launch{withConstants(constants, kernels::kScatterCount), each, 256, {indices, counts}});
+  kernel.actions.push_back(
+      Launch{withConstants(constants, kernels::kScatterBegins), {uint32_t(g.batch), 1, 1}, 256, {counts, begins}});
+  kernel.actions.push_back(
+      Launch{withConstants(constants, kernels::kScatterPlaces), each, 256, {indices, counts, begins, places}});
+  kernel.actions.push_back(Launch{withConstants(constants, kernels::kScatterRows),
+                                  {uint32_t(std::min(rows, kMostBlocks)), 1, 1},
+                                  256,
+                                  {updates, begins, places, ordered, y}});
 }
 
 } // namespace
@@ -70,9 +92,13 @@ CudaKernel bindIndexing(const KernelCall &call) {
                                       {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
     return kernel;
   }
+  constants.push_back({"ADD(a, b)", addOf(y.dtype)});
+  if (y.elements() > 0 && g.indices > kMostScanned && g.indices <= INT32_MAX && g.batch <= kMostBlocks) {
+    addByLists(kernel, call, g, constants);
+    return kernel;
+  }
   if (y.bytes() > 0)
     kernel.actions.push_back(FillBytes{at(y.data), y.bytes()});
-  constants.push_back({"ADD(a, b)", addOf(y.dtype)});
   if (y.elements() > 0 && g.indices > 0)
     kernel.actions.push_back(Launch{withConstants(constants, kernels::kScatterAdd),
                                     {uint32_t(std::min<int64_t>(g.batch * g.indices, kMostBlocks)), 1, 1},
