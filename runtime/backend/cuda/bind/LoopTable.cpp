@@ -7,7 +7,7 @@ namespace tessera::rt::cuda {
 Launch launchLoop(PointLoop loop, int64_t points, std::vector<Place> arguments) {
   Launch launch;
   launch.source = loop.source(points);
-  launch.grid[0] = blocksFor(points);
+  launch.grid[0] = PointLoop::blocks(points);
   launch.arguments = std::move(arguments);
   launch.loop = std::make_shared<const PointLoop>(std::move(loop));
   launch.points = points;

@@ -2,14 +2,37 @@
 
 namespace tessera::rt::cuda {
 
+namespace {
+
+/// The points that a thread does of the kPointsPerBlock of its block, from `first` on. Where all of them are there, no
+/// condition stands between: then a thread's loads are all on their way before it uses the first. The hardware needs
+/// that to move memory as fast as it can.
+std::string pointsOfThread(const std::string &type, const std::string &points, const std::string &body) {
+  const std::string parts = std::to_string(kPointsPerBlock / 256) + "u", rest = std::to_string(kPointsPerBlock - 256);
+  return "if (first + " + rest + " < " + points + ") {\n#pragma unroll\nfor (u32 part = 0; part < " + parts +
+         "; ++part) {\nconst " + type + " i = first + part * 256u;\n" + body + "}\n} else {\n#pragma unroll 1\nfor (" +
+         type + " i = first; i < " + points + "; i += 256) {\n" + body + "}\n}\n";
+}
+
+} // namespace
+
+uint32_t PointLoop::blocks(int64_t points) {
+  return points < kOnePointEach ? blocksFor(points)
+                                : blocksFor((points + kPointsPerBlock / 256 - 1) / (kPointsPerBlock / 256));
+}
+
 std::string PointLoop::source(int64_t points) const {
   std::string signature;
   for (const Parameter &p : parameters)
     signature += (signature.empty() ? "" : ", ") + p.type + (apart ? " *__restrict__ " : " *") + p.name;
-  const std::string type = index.name();
-  return prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature +
-         ") {\n#pragma unroll 4\nfor (" + type + " i = blockIdx.x * (" + type + ")blockDim.x + threadIdx.x; i < " +
-         index.literal(points) + "; i += gridDim.x * (" + type + ")blockDim.x) {\n" + body + "}\n}\n";
+  const std::string type = index.name(), end = index.literal(points);
+  const std::string head = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n";
+  if (points < kOnePointEach)
+    return head + "for (" + type + " i = blockIdx.x * (" + type + ")256 + threadIdx.x; i < " + end +
+           "; i += gridDim.x * (" + type + ")256) {\n" + body + "}\n}\n";
+  const std::string block = "(" + type + ")" + std::to_string(kPointsPerBlock);
+  return head + "for (" + type + " first = blockIdx.x * " + block + " + threadIdx.x; first < " + end +
+         "; first += gridDim.x * " + block + ") {\n" + pointsOfThread(type, end, body) + "}\n}\n";
 }
 
 std::string PointLoop::tableSource() const {
@@ -26,9 +49,7 @@ std::string PointLoop::tableSource() const {
          "end = middle;\n}\nconst u64 *__restrict__ own = table + 1u + loops + mine * " +
          std::to_string(parameters.size() + 1) + "u;\nconst " + type + " points = (" + type + ")own[0];\n" + pointers +
          "const " + type + " first = (blockIdx.x - (u32)table[1u + mine]) * (" + type + ")" +
-         std::to_string(kPointsPerBlock) + "u + threadIdx.x;\n#pragma unroll\nfor (u32 part = 0; part < " +
-         std::to_string(kPointsPerBlock / 256) + "u; ++part) {\nconst " + type +
-         " i = first + part * 256u;\nif (i < points) {\n" + body + "}\n}\n}\n";
+         std::to_string(kPointsPerBlock) + "u + threadIdx.x;\n" + pointsOfThread(type, "points", body) + "}\n";
 }
 
 static const char *unsignedOf(uint64_t bytes) {

@@ -23,6 +23,8 @@ namespace tessera::rt::cuda {
 
 /// Of a loop that stands in a table. Blocks have 256 threads.
 constexpr int64_t kPointsPerBlock = 1024;
+/// A loop over fewer points has a thread for each: several points for a thread would leave the device idle.
+constexpr int64_t kOnePointEach = 1024 * kPointsPerBlock;
 
 struct PointLoop {
   struct Parameter {
@@ -35,8 +37,9 @@ struct PointLoop {
   bool apart = true; // what is written through one parameter is not read through another
   bool operator==(const PointLoop &) const = default;
 
-  /// A kernel for blocksFor(points) blocks, whose arguments are the parameters.
+  /// A kernel for blocks(points) blocks, whose arguments are the parameters.
   std::string source(int64_t points) const;
+  static uint32_t blocks(int64_t points);
   /// A kernel whose argument is a table.
   std::string tableSource() const;
 };
