@@ -1,7 +1,10 @@
 #include "runtime/device/cuda/DnnGraph.h"
 #include "runtime/device/cuda/Common.h"
+#include "runtime/support/KeyedCache.h"
 
 #include <algorithm>
+#include <cstring>
+#include <sstream>
 
 namespace tessera::device {
 namespace {
@@ -168,6 +171,63 @@ int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made,
   made.plan = Descriptor();
   return fail(m, std::string("cuDNN has no deterministic engine for this operation (") + cudnnGetErrorString(why) + ")",
               TESSERA_UNSUPPORTED);
+}
+
+std::string savedPlan(const DnnPlan &made) {
+  int64_t count = 0;
+  if (cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0,
+                               &count, nullptr) != CUDNN_STATUS_SUCCESS ||
+      count <= 0)
+    return "";
+  std::string json(size_t(count), '\0');
+  if (cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, count,
+                               &count, json.data()) != CUDNN_STATUS_SUCCESS)
+    return "";
+  json.resize(std::strlen(json.c_str()));
+  std::string operands;
+  for (int64_t id : made.operands)
+    operands += std::to_string(id) + " ";
+  return operands + "\n" + json;
+}
+
+bool restorePlan(const DnnTarget &target, const DnnLimits &limits, const std::string &saved, DnnPlan &made) {
+  const size_t line = saved.find('\n');
+  if (line == std::string::npos)
+    return false;
+  made = DnnPlan();
+  made.operands.clear();
+  std::istringstream operands(saved.substr(0, line));
+  for (int64_t id = 0; operands >> id;)
+    made.operands.push_back(id);
+  const std::string json = saved.substr(line + 1);
+  made.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  if (target.handle)
+    made.plan.one(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+  else
+    made.plan.one(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.described);
+  made.plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, int64_t(json.size() + 1), json.c_str());
+  int64_t count = 0, bytes = 0;
+  if (!made.plan.finalize() ||
+      cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                               &bytes) != CUDNN_STATUS_SUCCESS ||
+      bytes < 0 || uint64_t(bytes) > limits.workspace) {
+    made = DnnPlan();
+    return false;
+  }
+  made.workspace = size_t(bytes);
+  return true;
+}
+
+int32_t planThroughCache(const DnnTarget &target, const std::string &key,
+                         const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make, DnnPlan &made) {
+  const std::string whole = std::to_string(cudnnGetVersion()) + " " + key;
+  if (restorePlan(target, DnnLimits(), rt::readCached("plan of cuDNN", whole), made))
+    return TESSERA_OK;
+  const int32_t code = make(target, made);
+  if (code == TESSERA_OK)
+    if (const std::string saved = savedPlan(made); !saved.empty())
+      rt::writeCached("plan of cuDNN", whole, saved);
+  return code;
 }
 
 } // namespace tessera::device

@@ -20,6 +20,7 @@
 
 #include <cudnn_graph.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,6 +122,16 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
 
 /// Makes made.graph and made.plan from the finalized made.operations.
 int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made, TesseraMessage *m);
+
+/// A prepared plan as text, with the kernels that cuDNN has compiled for it; empty where cuDNN does not write it. And
+/// back: false where the text is not of this cuDNN, or the plan is not allowed.
+std::string savedPlan(const DnnPlan &made);
+bool restorePlan(const DnnTarget &target, const DnnLimits &limits, const std::string &saved, DnnPlan &made);
+
+/// Takes a plan from the user's cache (KeyedCache.h), or makes it and keeps it there. `key`: the device and the
+/// operation; the library's version is added. Some engines take a second to compile, the text of one a tenth of that.
+int32_t planThroughCache(const DnnTarget &target, const std::string &key,
+                         const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make, DnnPlan &made);
 
 /// A convolution or a gradient (Conv.cpp), and pooling (Pool.cpp).
 int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made, TesseraMessage *m);

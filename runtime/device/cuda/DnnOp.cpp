@@ -12,6 +12,7 @@ namespace tessera::device {
 /// The library's handle, and the plans made so far.
 struct DnnState {
   cudnnHandle_t handle = nullptr;
+  std::string device;                                    // what plans are made for
   std::map<std::string, std::shared_ptr<DnnPlan>> plans; // by name and description
   ~DnnState() {
     plans.clear();
@@ -21,6 +22,14 @@ struct DnnState {
 };
 
 namespace {
+
+std::string hex(const std::string &bytes) {
+  std::string text;
+  for (unsigned char byte : bytes)
+    for (int digit : {byte >> 4, byte & 15})
+      text += "0123456789abcdef"[digit];
+  return text;
+}
 
 struct DnnOp final : TesseraOp {
   const char *name = nullptr;
@@ -70,13 +79,18 @@ int32_t createDnnOp(TesseraDevice *d, const char *name, const std::string &descr
       return failDnn(m, status, "starting the library");
     if (cudnnStatus_t status = cudnnSetStream(state->handle, d->streams[TESSERA_COMPUTE_STREAM]))
       return failDnn(m, status, "choosing a stream");
+    cudaDeviceProp properties;
+    TESSERA_CUDA(cudaGetDeviceProperties(&properties, d->ordinal), m, "reading the properties of the device");
+    state->device = std::string(properties.name) + " " + std::to_string(properties.major) + "." +
+                    std::to_string(properties.minor) + " " + std::to_string(properties.multiProcessorCount);
     d->dnn = state.release();
   }
   const std::string key = name + description;
   auto known = d->dnn->plans.find(key);
   if (known == d->dnn->plans.end()) {
     auto plan = std::make_shared<DnnPlan>();
-    if (int32_t code = make({d->dnn->handle, nullptr}, *plan))
+    if (int32_t code = planThroughCache({d->dnn->handle, nullptr}, d->dnn->device + " " + name + " " + hex(description),
+                                        make, *plan))
       return code;
     known = d->dnn->plans.emplace(key, std::move(plan)).first;
   }

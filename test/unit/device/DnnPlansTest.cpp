@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 #include <cublasLt.h>
 #include <dlfcn.h>
+#include <filesystem>
+#include <unistd.h>
 
 using namespace tessera::device;
 
@@ -260,6 +262,47 @@ TEST_CASE("a product that cuBLASLt does not know is unsupported, and another fai
   CHECK(failChoice(&m, CUBLAS_STATUS_INVALID_VALUE) == TESSERA_UNSUPPORTED);
   CHECK(std::string(m.text).find(cublasLtGetStatusString(CUBLAS_STATUS_INVALID_VALUE)) != std::string::npos);
   CHECK(failChoice(&m, CUBLAS_STATUS_NOT_INITIALIZED) == TESSERA_FAILED);
+}
+
+TEST_CASE("a plan is made once, and then taken from the cache") {
+  const std::string folder = (std::filesystem::temp_directory_path() / ("plans-" + std::to_string(getpid()))).string();
+  const char *before = std::getenv("TESSERA_CACHE_DIR");
+  const std::string old = before ? before : "";
+  setenv("TESSERA_CACHE_DIR", folder.c_str(), 1);
+  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
+  TesseraMessage m = {};
+  int made = 0;
+  auto plan = [&](const TesseraConv &c, const std::string &key) {
+    DnnPlan found;
+    CHECK(planThroughCache(
+              t.target, key,
+              [&](const DnnTarget &target, DnnPlan &fresh) {
+                ++made;
+                return planConv(target, c, fresh, &m);
+              },
+              found) == TESSERA_OK);
+    CHECK(found.plan.raw() != nullptr);
+    return std::pair(found.workspace, found.operands);
+  };
+  TesseraConv c = square(2, TESSERA_BF16, 64, 64, 28, 3, 1);
+  c.channelsLast = 1;
+  if (dlopen("libcuda.so.1", RTLD_LAZY))
+    c.resultType = TESSERA_F32; // compiled at run time
+  const auto first = plan(c, "one");
+  CHECK(plan(c, "one") == first);
+  CHECK(made == 1);
+  plan(c, "other");
+  CHECK(made == 2);
+  // What is no plan is not taken.
+  for (const auto &file : std::filesystem::directory_iterator(folder))
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  CHECK(plan(c, "one") == first);
+  CHECK(made == 3);
+  DnnPlan none;
+  CHECK_FALSE(restorePlan(t.target, DnnLimits(), "1 2 3 \n{\"cudnnVersion\":1}", none));
+  CHECK_FALSE(restorePlan(t.target, DnnLimits(), "", none));
+  std::filesystem::remove_all(folder);
+  before ? setenv("TESSERA_CACHE_DIR", old.c_str(), 1) : unsetenv("TESSERA_CACHE_DIR");
 }
 
 TEST_CASE("only allowed engines are taken") {

@@ -23,9 +23,6 @@ namespace tessera::rt::cuda {
 Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int capability,
                                                 const std::vector<const std::string *> &sources, int threads);
 
-/// The folder of the cache, or nothing where there is none.
-std::string kernelCacheFolder();
-
 } // namespace tessera::rt::cuda
 
 #endif
