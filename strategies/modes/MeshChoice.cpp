@@ -108,7 +108,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   own.searchWork = options.searchWork / double(meshes.size());
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
   own.prices = nullptr;  // every mesh has its own
-  own.wholeGroups = true;
+  own.splitGroups = false;
   own.firstOnly = true;  // meshes are compared by the first function
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
   own.watch = nullptr;   // several searches run at once

@@ -206,7 +206,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   // Whole groups leave less to choose, and what is found for them is a good answer to begin with.
   Searched whole = search.run(Groups::Whole, nullptr, hides), split;
   const bool splits =
-      isDefault && !options.wholeGroups && (!whole.found() || pairsOf(whole.built.wide) <= kMostPairsToSplit);
+      isDefault && options.splitGroups && (!whole.found() || pairsOf(whole.built.wide) <= kMostPairsToSplit);
   std::optional<FunctionAssignment> inWhole;
   if (whole.found())
     if (llvm::Error e = take(whole, inWhole.emplace(function)).moveInto(planned))
@@ -232,7 +232,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     llvm::Expected<ProgramCost> other = take(split, inSplit);
     if (!other)
       return other.takeError();
-    if (!inWhole || other->predicted() <= planned.predicted() || planned.peakBytes > limit) {
+    const bool fits = other->peakBytes <= limit, wholeFits = inWhole && planned.peakBytes <= limit;
+    if (!inWhole || (fits == wholeFits ? other->predicted() <= planned.predicted() : fits)) {
       taken = &split;
       inWhole = std::move(inSplit);
       planned = std::move(*other);
@@ -240,7 +241,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   }
   function = std::move(*inWhole);
   report.searcher = taken->solution.searcher;
-  if (isDefault && !split.found()) // the bound is about them
+  if (options.splitGroups && !split.found()) // the bound is about them
     report.searcher += ", whole groups";
   report.cost = taken->solution.cost;
   report.lowerBound = std::min(report.cost, (split.found() ? split : whole).solution.lowerBound);
@@ -248,13 +249,23 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (options.explain)
     report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
   if (hides) {
-    Searched &other = split.found() ? split : whole;
-    const std::vector<int32_t> choice = taken == &other ? other.choice() : likestOptions(other.all, function);
     const auto begun = std::chrono::steady_clock::now();
-    other.all.wide = std::move(other.built.wide);
-    if (llvm::Error e =
-            searchBeside(function, other.all, choice, {limit, joinOf(options), search.options(), other.solution.work},
-                         model, report, planned))
+    auto searchAgain = [&](Searched &searched) {
+      const std::vector<int32_t> choice =
+          taken == &searched ? searched.choice() : likestOptions(searched.all, function);
+      searched.all.wide = std::move(searched.built.wide);
+      return searchBeside(function, searched.all, choice,
+                          {limit, joinOf(options), search.options(), searched.solution.work}, model, report, planned);
+    };
+    if (split.found() && whole.found()) { // whole groups take little, so that there may be two searches
+      const Cost before = planned.predicted();
+      if (llvm::Error e = searchAgain(whole))
+        return e;
+      report.besideBound = 0; // of whole groups alone
+      if (planned.predicted() < before)
+        taken = nullptr;
+    }
+    if (llvm::Error e = searchAgain(split.found() ? split : whole))
       return e;
     report.solveSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   }

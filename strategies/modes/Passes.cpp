@@ -37,6 +37,7 @@ llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &fro
   to.searchWork = from.searchBudget;
   to.searchSeconds = std::max(to.searchSeconds, kSecondsPerWork * from.searchBudget);
   to.searchGap = from.searchGap;
+  to.splitGroups = from.splitGroups;
   to.searchThreads = from.searchThreads;
   to.searcher = from.searcher;
   to.dumpGraph = from.dumpGraph;
@@ -63,6 +64,7 @@ struct AssignStrategies : graph::FalliblePass<impl::AssignStrategiesPassBase<Ass
                                 .overlap = overlap,
                                 .searchBudget = searchBudget,
                                 .searchGap = searchGap,
+                                .splitGroups = splitGroups,
                                 .searchThreads = searchThreads,
                                 .searcher = searcher,
                                 .dumpGraph = dumpGraph});

@@ -31,6 +31,8 @@ def AssignStrategiesPass : Pass<"assign-strategies", "::mlir::ModuleOp"> {
            "Effort of the search in 1e9 steps: roughly seconds, but the same result each time">,
     Option<"searchGap", "search-gap", "double", "AssignOptions().searchGap",
            "The search also ends at this relative distance to its proven bound">,
+    Option<"splitGroups", "split-groups", "bool", "false",
+           "What may follow another operator may also choose for itself">,
     Option<"searchThreads", "search-threads", "int", "AssignOptions().searchThreads", "Threads of the search">,
     Option<"searcher", "searcher", "std::string", "\"\"", "Which searcher mode auto uses; empty: the default one">,
     Option<"dumpGraph", "dump-strategy-graph", "std::string", "\"\"",

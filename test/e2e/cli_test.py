@@ -271,6 +271,20 @@ def strategy_graphs_are_dumped_and_solved_alone(c):
 
 
 @case
+def groups_may_be_split(c):
+    """Operators that follow another one choose for themselves, too: more decisions, and no dearer answer."""
+    def searched(*options, out):
+        c.compile("--search-gap", "0", "--overlap", "off", *options, out=out)
+        return json.loads((c.folder / out / "report.json").read_text())["functions"][0]
+
+    whole, split = searched(out="whole"), searched("--split-groups", out="split")
+    expect(split["search"]["optimal"] and split["search"]["nodes"] > whole["search"]["nodes"], f"{split['search']}")
+    expect(split["search"]["lower_bound_ns"] <= whole["search"]["lower_bound_ns"], f"{split['search']} {whole['search']}")
+    expect(split["predicted_ns"] <= whole["predicted_ns"], f"{split['predicted_ns']}, whole {whole['predicted_ns']}")
+    c.train("split", "--verify")
+
+
+@case
 def bad_models(c):
     whole = (c.models / "lenet_train.onnx").read_bytes()
     (c.folder / "cut.onnx").write_bytes(whole[: len(whole) // 2])

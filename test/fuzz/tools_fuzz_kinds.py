@@ -310,7 +310,7 @@ LONG = {"--search-budget", "--seconds", "--work", "--steps", "--epochs", "--rend
         "--max-bytes", "--search-threads", "--threads", "--accumulate"}  # a large number is a long wait, and no mistake
 OPTIONS = {
     "tessera-compile": (["in/model.onnx"], """--output --what-if --search-only --export-weights --mesh --mode --hybrid-options
-        --strategy --save-strategies --topology --profile --memory --search-budget --search-gap --searcher --dump-strategy-graph
+        --strategy --save-strategies --topology --profile --memory --search-budget --search-gap --split-groups --searcher --dump-strategy-graph
         --search-threads --dim --init --force-init --init-at-start --seed --inputs --parameters --constants --freeze
         --freeze-batchnorm --list-parameters --train --loss --optimizer --schedule --gradient-reduction --broadcast-parameters
         --clip-norm --accumulate --precision --loss-scale --recompute --aux-outputs --dump-phases --no-fuse --no-fuse-attention

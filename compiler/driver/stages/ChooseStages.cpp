@@ -219,7 +219,7 @@ private:
     assign.prices = trial.prices;
     assign.searchWork *= kWorkOfTrial;
     assign.searchThreads = 1;
-    assign.wholeGroups = true;
+    assign.splitGroups = false;
     assign.dumpGraph.clear();
     assign.firstOnly = true;
     assign.watch = nullptr;

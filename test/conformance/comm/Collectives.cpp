@@ -189,11 +189,11 @@ void runs(World &world, Check &check) {
     check.ok(comm.status(), "runs of " + std::to_string(run));
     if (!comm)
       return;
-    for (plan::DType dtype : {plan::F32, plan::BF16, plan::F64, plan::I32})
+    for (plan::DType dtype : {plan::F32, plan::BF16})
       for (bool tree : {false, true}) {
-        for (size_t count : {7u, 1025u, 9001u, 70001u})
+        for (size_t count : {7u, 9001u, 70001u})
           checkAllReduce(**comm, check, count, dtype, {plan::SUM, tree}, count % 3 == 1, run);
-        for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {4, 700}, {513, 3}, {1, 9001}})
+        for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {513, 3}, {1, 9001}})
           checkReduceScatter(**comm, check, outer, inner, dtype, {plan::SUM, tree}, run);
       }
     for (bool tree : {false, true}) { // several segments and rounds, the last ones short
@@ -201,10 +201,9 @@ void runs(World &world, Check &check) {
       checkReduceScatter(**comm, check, 2, 140001, plan::F32, {plan::SUM, tree}, run);
     }
     checkAllReduce(**comm, check, 9001, plan::F32, {plan::MAX, false}, true, run);
-    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {4, 700}, {513, 3}, {1, 9001}, {2, 140001}})
+    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {513, 3}, {2, 140001}})
       checkAllGather(**comm, check, outer, inner, plan::F32);
-    for (const auto &list : kLists)
-      checkLists(**comm, check, list, plan::F32, run);
+    checkLists(**comm, check, kLists.back(), plan::F32, run);
   }
 }
 
