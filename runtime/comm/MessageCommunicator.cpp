@@ -55,15 +55,9 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
   const std::unique_ptr<MessageRound> scatter[2] = {group_->round(kScatterTag), group_->round(kScatterTag)};
   const std::unique_ptr<MessageRound> gather = group_->round(kGatherTag);
   auto postScatter = [&](size_t s) {
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + size_ - step) % size_;
-      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->receive(peer, received(s, peer), part(s, rank_)));
-    }
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + step) % size_;
-      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->send(peer, in + start(s, peer) * elementSize, part(s, peer)));
-    }
-    return Status();
+    return withOthers(
+        rank_, size_, [&](int peer) { return scatter[s % 2]->receive(peer, received(s, peer), part(s, rank_)); },
+        [&](int peer) { return scatter[s % 2]->send(peer, in + start(s, peer) * elementSize, part(s, peer)); });
   };
   TESSERA_RETURN_IF_ERROR(postScatter(0));
   for (size_t s = 0; s < segments; ++s) {
@@ -76,12 +70,10 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
     void *reduced = out + start(s, rank_) * elementSize;
     reduceByRuns(inputs_.data(), size_, run_, &reduced, 1, part(s, rank_) / elementSize, dtype, reducer);
     TESSERA_RETURN_IF_ERROR(gather->wait()); // the gather of the segment before
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + size_ - step) % size_;
-      TESSERA_RETURN_IF_ERROR(gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
-    }
-    for (int step = 1; step < size_; ++step)
-      TESSERA_RETURN_IF_ERROR(gather->send((rank_ + step) % size_, reduced, part(s, rank_)));
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        rank_, size_,
+        [&](int peer) { return gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)); },
+        [&](int peer) { return gather->send(peer, reduced, part(s, rank_)); }));
   }
   return gather->wait();
 }

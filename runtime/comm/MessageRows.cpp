@@ -17,13 +17,9 @@ constexpr size_t kRound = 512 << 10;
 
 Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride) {
   std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
-  // Each rank starts with its successor, so that the messages are spread over the members.
-  for (int step = 1; step < size_; ++step) {
-    const int from = (rank_ + size_ - step) % size_;
-    TESSERA_RETURN_IF_ERROR(round->receive(from, out + from * blockStride, bytes));
-  }
-  for (int step = 1; step < size_; ++step)
-    TESSERA_RETURN_IF_ERROR(round->send((rank_ + step) % size_, in, bytes));
+  TESSERA_RETURN_IF_ERROR(withOthers(
+      rank_, size_, [&](int peer) { return round->receive(peer, out + peer * blockStride, bytes); },
+      [&](int peer) { return round->send(peer, in, bytes); }));
   Byte *mine = out + rank_ * blockStride;
   if (mine != in && bytes > 0)
     std::memcpy(mine, in, bytes);
@@ -100,14 +96,9 @@ Status MessageCommunicator::reduceScatter(std::span<const Rows> tensors, plan::D
       inputs_[m] = sent + size_t(m) * block;
     }
     std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + size_ - step) % size_;
-      TESSERA_RETURN_IF_ERROR(round->receive(peer, received + size_t(peer) * block, block));
-    }
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + step) % size_;
-      TESSERA_RETURN_IF_ERROR(round->send(peer, inputs_[peer], block));
-    }
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        rank_, size_, [&](int peer) { return round->receive(peer, received + size_t(peer) * block, block); },
+        [&](int peer) { return round->send(peer, inputs_[peer], block); }));
     TESSERA_RETURN_IF_ERROR(round->wait());
     for (int m = 0; m < size_; ++m)
       if (m != rank_)

@@ -56,26 +56,16 @@ Status MessageCommunicator::allReduceByRuns(const Byte *in, Byte *out, size_t co
   const std::unique_ptr<MessageRound> columnGather = group_->round(kColumnGatherTag);
   const std::unique_ptr<MessageRound> gather = group_->round(kRunGatherTag);
   auto postScatter = [&](size_t s) {
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + run_ - step) % run_;
-      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->receive(inRun(p), received(s, p), sliceBytes(s, place)));
-    }
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + step) % run_;
-      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->send(inRun(p), in + slice(s, p) * elementSize, sliceBytes(s, p)));
-    }
-    return Status();
+    return withOthers(
+        place, run_, [&](int p) { return scatter[s % 2]->receive(inRun(p), received(s, p), sliceBytes(s, place)); },
+        [&](int p) { return scatter[s % 2]->send(inRun(p), in + slice(s, p) * elementSize, sliceBytes(s, p)); });
   };
   auto postGather = [&](size_t s) {
     TESSERA_RETURN_IF_ERROR(gather->wait()); // of the segment before
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + run_ - step) % run_;
-      TESSERA_RETURN_IF_ERROR(gather->receive(inRun(p), out + slice(s, p) * elementSize, sliceBytes(s, p)));
-    }
-    for (int step = 1; step < run_; ++step)
-      TESSERA_RETURN_IF_ERROR(
-          gather->send(inRun((place + step) % run_), out + slice(s, place) * elementSize, sliceBytes(s, place)));
-    return Status();
+    return withOthers(
+        place, run_,
+        [&](int p) { return gather->receive(inRun(p), out + slice(s, p) * elementSize, sliceBytes(s, p)); },
+        [&](int p) { return gather->send(inRun(p), out + slice(s, place) * elementSize, sliceBytes(s, place)); });
   };
   TESSERA_RETURN_IF_ERROR(postScatter(0));
   for (size_t s = 0; s < segments; ++s) {
@@ -87,14 +77,10 @@ Status MessageCommunicator::allReduceByRuns(const Byte *in, Byte *out, size_t co
       inputs_[size_t(p)] = p == place ? in + slice(s, p) * elementSize : received(s, p);
     void *to = summed;
     reduceTo(inputs_.data(), run_, &to, 1, sliceBytes(s, place) / elementSize, dtype, reducer);
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + runs - step) % runs;
-      TESSERA_RETURN_IF_ERROR(columnScatter->receive(inColumn(q), ofColumn + size_t(q) * kSlice, partBytes(s, own)));
-    }
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + step) % runs;
-      TESSERA_RETURN_IF_ERROR(columnScatter->send(inColumn(q), summed + part(s, q) * elementSize, partBytes(s, q)));
-    }
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        own, runs,
+        [&](int q) { return columnScatter->receive(inColumn(q), ofColumn + size_t(q) * kSlice, partBytes(s, own)); },
+        [&](int q) { return columnScatter->send(inColumn(q), summed + part(s, q) * elementSize, partBytes(s, q)); }));
     TESSERA_RETURN_IF_ERROR(columnGather->wait());
     if (s > 0)
       TESSERA_RETURN_IF_ERROR(postGather(s - 1));
@@ -103,12 +89,9 @@ Status MessageCommunicator::allReduceByRuns(const Byte *in, Byte *out, size_t co
       inputs_[size_t(q)] = q == own ? summed + part(s, q) * elementSize : ofColumn + size_t(q) * kSlice;
     to = partOfOut(s, own);
     reduceTo(inputs_.data(), runs, &to, 1, partBytes(s, own) / elementSize, dtype, reducer);
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + runs - step) % runs;
-      TESSERA_RETURN_IF_ERROR(columnGather->receive(inColumn(q), partOfOut(s, q), partBytes(s, q)));
-    }
-    for (int step = 1; step < runs; ++step)
-      TESSERA_RETURN_IF_ERROR(columnGather->send(inColumn((own + step) % runs), to, partBytes(s, own)));
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        own, runs, [&](int q) { return columnGather->receive(inColumn(q), partOfOut(s, q), partBytes(s, q)); },
+        [&](int q) { return columnGather->send(inColumn(q), to, partBytes(s, own)); }));
   }
   TESSERA_RETURN_IF_ERROR(columnGather->wait());
   TESSERA_RETURN_IF_ERROR(postGather(segments - 1));
@@ -127,20 +110,14 @@ Status MessageCommunicator::allGatherByRuns(std::span<const Rows> tensors, plan:
       copyBox(tensors[piece.tensor].in, blockOf(tensors[piece.tensor], piece, 0, 1), at(place, own) + piece.at,
               packedRows(piece), elementSize);
     std::unique_ptr<MessageRound> round = group_->round(kColumnGatherTag);
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + runs - step) % runs;
-      TESSERA_RETURN_IF_ERROR(round->receive(q * run_ + place, at(place, q), block));
-    }
-    for (int step = 1; step < runs; ++step)
-      TESSERA_RETURN_IF_ERROR(round->send((own + step) % runs * run_ + place, at(place, own), block));
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        own, runs, [&](int q) { return round->receive(q * run_ + place, at(place, q), block); },
+        [&](int q) { return round->send(q * run_ + place, at(place, own), block); }));
     TESSERA_RETURN_IF_ERROR(round->wait());
     round = group_->round(kRunGatherTag);
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + run_ - step) % run_;
-      TESSERA_RETURN_IF_ERROR(round->receive(own * run_ + p, at(p, 0), column));
-    }
-    for (int step = 1; step < run_; ++step)
-      TESSERA_RETURN_IF_ERROR(round->send(own * run_ + (place + step) % run_, at(place, 0), column));
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        place, run_, [&](int p) { return round->receive(own * run_ + p, at(p, 0), column); },
+        [&](int p) { return round->send(own * run_ + p, at(place, 0), column); }));
     TESSERA_RETURN_IF_ERROR(round->wait());
     for (int p = 0; p < run_; ++p)
       for (int q = 0; q < runs; ++q)
@@ -166,28 +143,18 @@ Status MessageCommunicator::reduceScatterByRuns(std::span<const Rows> tensors, p
           copyBox(tensors[piece.tensor].in, blockOf(tensors[piece.tensor], piece, size_t(q * run_ + p), size_t(size_)),
                   sent + size_t(p) * column + size_t(q) * block + piece.at, packedRows(piece), elementSize);
     std::unique_ptr<MessageRound> round = group_->round(kRunScatterTag);
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + run_ - step) % run_;
-      TESSERA_RETURN_IF_ERROR(round->receive(own * run_ + p, received + size_t(p) * column, column));
-    }
-    for (int step = 1; step < run_; ++step) {
-      const int p = (place + step) % run_;
-      TESSERA_RETURN_IF_ERROR(round->send(own * run_ + p, sent + size_t(p) * column, column));
-    }
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        place, run_, [&](int p) { return round->receive(own * run_ + p, received + size_t(p) * column, column); },
+        [&](int p) { return round->send(own * run_ + p, sent + size_t(p) * column, column); }));
     TESSERA_RETURN_IF_ERROR(round->wait());
     for (int p = 0; p < run_; ++p)
       inputs_[size_t(p)] = (p == place ? sent : received) + size_t(p) * column;
     void *to = summed;
     reduceTo(inputs_.data(), run_, &to, 1, column / elementSize, dtype, reducer);
     round = group_->round(kColumnScatterTag);
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + runs - step) % runs;
-      TESSERA_RETURN_IF_ERROR(round->receive(q * run_ + place, ofColumn + size_t(q) * block, block));
-    }
-    for (int step = 1; step < runs; ++step) {
-      const int q = (own + step) % runs;
-      TESSERA_RETURN_IF_ERROR(round->send(q * run_ + place, summed + size_t(q) * block, block));
-    }
+    TESSERA_RETURN_IF_ERROR(withOthers(
+        own, runs, [&](int q) { return round->receive(q * run_ + place, ofColumn + size_t(q) * block, block); },
+        [&](int q) { return round->send(q * run_ + place, summed + size_t(q) * block, block); }));
     TESSERA_RETURN_IF_ERROR(round->wait());
     for (int q = 0; q < runs; ++q)
       inputs_[size_t(q)] = (q == own ? summed : ofColumn) + size_t(q) * block;

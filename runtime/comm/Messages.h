@@ -34,6 +34,16 @@ public:
   virtual Status wait() = 0;
 };
 
+/// Calls `receive(peer)` and then `send(peer)` for all others of `n` members. Each member begins with its neighbour, so
+/// that the messages are spread over all.
+template <typename Receive, typename Send> Status withOthers(int self, int n, Receive receive, Send send) {
+  for (int step = 1; step < n; ++step)
+    TESSERA_RETURN_IF_ERROR(receive((self + n - step) % n));
+  for (int step = 1; step < n; ++step)
+    TESSERA_RETURN_IF_ERROR(send((self + step) % n));
+  return Status();
+}
+
 class MessageGroup {
 public:
   virtual ~MessageGroup() = default;

@@ -21,10 +21,10 @@
 //
 //   conv -> mul -> add(skip) -> relu -> conv     two groups: {conv, mul, add, relu} and {conv}
 //
-// A follower may be cheaper otherwise than it is handed its operand: cut where that is whole, or cut as another operand.
+// A follower may be cheaper otherwise than it is handed its operand: cut where that is whole, or as another operand is.
 // So groups can be split into kernels, each with a choice of its own (docs/adr/0023-split-groups.md).
 //
-//   conv -> [mul -> add(skip) -> relu] -> conv   a loop behind a convolution: split, {conv}, {mul, add, relu} and {conv}
+//   conv -> [mul -> add(skip) -> relu] -> conv     a loop; split, {conv}, {mul, add, relu} and {conv}
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_FOLLOWGROUPS_H
