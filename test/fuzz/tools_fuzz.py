@@ -45,6 +45,7 @@ def sanitizers(environment):
                "allow_user_poisoning=0",  # LLVM's headers poison pools of its library, which has no sanitizers to undo it
                "exitcode=99", f"hard_rss_limit_mb={MEMORY_MB}", "allocator_may_return_null=0"]
     return environment | {"ASAN_OPTIONS": ":".join(address), "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
+                          "KMP_WARNINGS": "FALSE",  # Clang's OpenMP repeats what OMP_NUM_THREADS says, whatever it is
                           "TESSERA_CACHE_DIR": "/nonexistent"}
 
 
