@@ -120,8 +120,7 @@ Status measureGroups(const PlanDirectory &plan, World &world, Communicator &ever
   for (const plan::Group &group : own.groups()) {
     if (group.ranks_size() < 2)
       continue;
-    Result<std::unique_ptr<Communicator>> members =
-        world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()), std::max(1, int(group.run())));
+    Result<std::unique_ptr<Communicator>> members = world.groupOf(group);
     if (!members)
       return members.status();
     for (size_t bytes : {kShortReduce, report.longReduce}) {

@@ -110,6 +110,10 @@ public:
   /// or scatter crosses the slow link as few times as it can.
   virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks, int run) = 0;
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) { return group(ranks, 1); }
+  /// A plan's group.
+  Result<std::unique_ptr<Communicator>> groupOf(const plan::Group &of) {
+    return group({of.ranks().begin(), of.ranks().end()}, of.run() > 0 ? int(of.run()) : 1);
+  }
   /// All ranks call this before the first send or receive. NCCL has neither.
   virtual Status openChannels() { return Status::error("this transport has no messages between two ranks"); }
   /// Sends a message of any size to another rank. Returns when `data` may be overwritten, and never waits for the

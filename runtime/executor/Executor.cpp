@@ -37,8 +37,7 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
   executor->everyone_ = std::move(*all);
   auto makeGroups = [&](World &from, std::vector<std::unique_ptr<Communicator>> &to) -> Status {
     for (const plan::Group &group : plan.groups()) {
-      Result<std::unique_ptr<Communicator>> made =
-          from.group(std::vector<int>(group.ranks().begin(), group.ranks().end()), std::max(1, int(group.run())));
+      Result<std::unique_ptr<Communicator>> made = from.groupOf(group);
       if (!made)
         return made.status().context("group " + quoted(group.name()));
       to.push_back(std::move(*made));
