@@ -20,8 +20,6 @@ constexpr double kPrecision = 2e-3, kLonger[] = {1.01, 1.03, 1.06, 1.1, 1.2, 1.4
 constexpr int64_t kMostPlaces = 20'000'000;
 constexpr size_t kMostMeasured = 8'000'000;
 
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 class EvenCuts {
 public:
   EvenCuts(const StageProblem &problem, const Units &units, int way, int stages)

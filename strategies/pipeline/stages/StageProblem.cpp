@@ -87,8 +87,6 @@ std::string checkValue(const StageProblem &problem, size_t v, double &bytes) {
   return "";
 }
 
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 } // namespace
 
 std::string checkStageProblem(const StageProblem &problem) {

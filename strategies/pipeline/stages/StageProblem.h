@@ -112,6 +112,9 @@ struct StageTimes {
   int64_t latency = 0, interval = 0;
 };
 
+/// Neither number is negative; no sum overflows, whatever `b` is.
+inline int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
 /// Of a stage whose variants take `time`, which moves `bytes` to and from other stages and adds up `synced` bytes.
 StageTimes stageTimes(const StageProblem &problem, int way, int replicas, int64_t time, int64_t bytes, int64_t synced);
 

@@ -22,8 +22,6 @@ constexpr size_t kMostLabels = 8'000'000;
 constexpr size_t kFirstCompact = 32; // labels of a downset before dominated ones are looked for
 constexpr int kStepsOfLabel = 4;     // elementary steps of a stage that is added to a label: measured
 
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Label {
   int64_t latency = 0, interval = 0;
   int64_t bound = 0; // of every plan that goes on from here

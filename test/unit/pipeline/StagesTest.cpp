@@ -266,6 +266,24 @@ TEST_CASE("nodes that wait for one another share a stage") {
   CHECK(found.plan[1].nodes == std::vector<int>{1, 2});
 }
 
+TEST_CASE("transfers that take longer than all work leave no interval out") {
+  // A cut has an interval of 10,000 units, more than eight times the work of every stage: it is found without a limit.
+  StageProblem problem;
+  problem.devices = {{2, -1, 1}};
+  problem.ways = {{0, 1}};
+  problem.stages = 2;
+  for (int n = 0; n < 19; ++n) {
+    problem.nodes.push_back({{{{{.forward = 1}}, 0}}});
+    if (n > 0)
+      problem.values.push_back(
+          {.from = n - 1, .to = {n}, .bytes = 10000, .order = ValueOrder::Forward, .sent = {}, .received = {}});
+  }
+  const FoundStages found = findStages(problem);
+  check(problem, found);
+  CHECK(found.plan.size() == 2);
+  CHECK(found.optimal());
+}
+
 TEST_CASE("many stages of many nodes are cut well with little work") {
   for (int stages : {4, 32, 64})
     for (StageGoal goal : {StageGoal::Bottleneck, StageGoal::Batch}) {
