@@ -8,6 +8,7 @@
 #include "runtime/backend/cpu/fused/FusedKernel.h"
 #include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
+#include "runtime/backend/cpu/product/OrderedWeightGrad.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 namespace tessera::rt {
@@ -32,6 +33,7 @@ public:
   CpuBackend() {
     registerOrderedMatMul(registry_);
     registerOrderedConv(registry_);
+    registerOrderedWeightGrad(registry_);
     registerOneDnnKernels(registry_);
     registerFusedKernels(registry_);
     registerVectorSoftmax(registry_);

@@ -1,6 +1,7 @@
 // Convolutions of single points by ordered products, in every layout, against the definition.
 #include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cpu/product/OrderedWeightGrad.h"
 #include "runtime/backend/cpu/product/ProductOps.h"
 
 #include <catch2/catch.hpp>
@@ -51,12 +52,29 @@ struct Sizes {
   int64_t n, c, f, height, width, stride, block; // block: 1 is row-major
 };
 
+/// Attributes of a convolution of points.
+void setConv(plan::Kernel &kernel, const std::string &name, const Sizes &s) {
+  kernel.set_name(name);
+  setInts(kernel, "dilations", {1, 1});
+  plan::Attribute *groups = kernel.add_attributes();
+  groups->set_name("groups");
+  groups->set_i(1);
+  if (name == "conv_input_grad")
+    setInts(kernel, "input_sizes", {s.height, s.width});
+  if (name == "conv_weight_grad")
+    setInts(kernel, "kernel_sizes", {1, 1});
+  setInts(kernel, "pads", {0, 0, 0, 0});
+  setInts(kernel, "strides", {s.stride, s.stride});
+}
+
+const std::vector<Sizes> kSizes = {{2, 3, 5, 4, 5, 1, 1},   {2, 32, 48, 4, 5, 1, 16},  {3, 32, 16, 5, 7, 2, 16},
+                                   {1, 16, 48, 6, 6, 3, 8}, {2, 40, 24, 3, 3, 1, 8},   {1, 640, 32, 6, 7, 1, 16},
+                                   {2, 17, 33, 5, 5, 2, 1}, {40, 32, 416, 5, 5, 1, 16}};
+
 } // namespace
 
 TEST_CASE("an ordered convolution of points has the bits of its definition, forward and backward", "[bits]") {
-  for (const Sizes &s : {Sizes{2, 3, 5, 4, 5, 1, 1}, Sizes{2, 32, 48, 4, 5, 1, 16}, Sizes{3, 32, 16, 5, 7, 2, 16},
-                         Sizes{1, 16, 48, 6, 6, 3, 8}, Sizes{2, 40, 24, 3, 3, 1, 8}, Sizes{1, 640, 32, 6, 7, 1, 16},
-                         Sizes{2, 17, 33, 5, 5, 2, 1}, Sizes{40, 32, 416, 5, 5, 1, 16}})
+  for (const Sizes &s : kSizes)
     for (bool gradient : {false, true}) {
       const int64_t height = (s.height - 1) / s.stride + 1, width = (s.width - 1) / s.stride + 1;
       const Layout images = s.block == 1 ? Layout() : Layout{{{1, int(s.block)}}};
@@ -66,15 +84,7 @@ TEST_CASE("an ordered convolution of points has the bits of its definition, forw
       fill(w, 2);
       fill(y, 3);
       plan::Kernel kernel;
-      kernel.set_name(gradient ? "conv_input_grad" : "conv");
-      setInts(kernel, "dilations", {1, 1});
-      plan::Attribute *groups = kernel.add_attributes();
-      groups->set_name("groups");
-      groups->set_i(1);
-      if (gradient)
-        setInts(kernel, "input_sizes", {s.height, s.width});
-      setInts(kernel, "pads", {0, 0, 0, 0});
-      setInts(kernel, "strides", {s.stride, s.stride});
+      setConv(kernel, gradient ? "conv_input_grad" : "conv", s);
       KernelCall call;
       call.kernel = &kernel;
       call.exact = true;
@@ -109,6 +119,50 @@ TEST_CASE("an ordered convolution of points has the bits of its definition, forw
         }
       fill(result, 4);
     }
+}
+
+TEST_CASE("an ordered gradient of the weights of points has the bits of its definition", "[bits]") {
+  for (const Sizes &s : kSizes)
+    for (bool blocked : {false, true}) // the filters; images as the sizes say
+      for (bool plainX : {false, true}) {
+        if (s.block == 1 && (blocked || plainX))
+          continue;
+        const int64_t height = (s.height - 1) / s.stride + 1, width = (s.width - 1) / s.stride + 1;
+        const Layout images = s.block == 1 ? Layout() : Layout{{{1, int(s.block)}}};
+        const Layout both = blocked ? Layout{{{1, int(s.block)}, {0, int(s.block)}}} : Layout();
+        Tensor x({s.n, s.c, s.height, s.width}, plainX ? Layout() : images), dy({s.n, s.f, height, width}, images);
+        Tensor dw({s.f, s.c, 1, 1}, both), wanted(dw.shape, dw.layout);
+        fill(x, 1);
+        fill(dy, 2);
+        for (int64_t f = 0; f < s.f; ++f)
+          for (int64_t c = 0; c < s.c; ++c)
+            for (int64_t n = 0; n < s.n; ++n)
+              for (int64_t i = 0; i < height; ++i)
+                for (int64_t j = 0; j < width; ++j)
+                  wanted.at(f, c, 0) = std::fma(x.at(n, c, i * s.stride * s.width + j * s.stride),
+                                                dy.at(n, f, i * width + j), wanted.at(f, c, 0));
+        plan::Kernel kernel;
+        setConv(kernel, "conv_weight_grad", s);
+        KernelCall call;
+        call.kernel = &kernel;
+        call.exact = true;
+        call.inputs = {x.view(), dy.view()};
+        call.outputs = {dw.view()};
+        REQUIRE(convGeometry(call));
+        for (const ProductOps *const *ops = allProductOps(); *ops; ++ops)
+          for (int threads : {1, 3}) {
+            call.threads = threads;
+            const std::unique_ptr<BoundKernel> bound = bindOrderedWeightGrad(call, **ops);
+            REQUIRE(bound);
+            INFO(bound->describe() << ", " << threads << " threads, " << str(x.shape) << " and " << str(dy.shape)
+                                   << ", stride " << s.stride << ", blocks of " << s.block << ", filters "
+                                   << (blocked ? "in blocks" : "row-major") << (plainX ? ", x row-major" : ""));
+            std::fill(dw.data.begin(), dw.data.end(), NAN);
+            std::vector<std::byte> memory(bound->scratchBytes() + 64);
+            REQUIRE(bound->run(memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64)));
+            CHECK(dw.data == wanted.data);
+          }
+      }
 }
 
 TEST_CASE("an ordered convolution is one of points") {

@@ -3,9 +3,9 @@
 // pixels of the smaller image are rows: forward they are the result's, and the gradient is 0 between them.
 #include "runtime/backend/cpu/product/OrderedConv.h"
 
-#include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/product/OrderedProduct.h"
+#include "runtime/backend/cpu/product/Points.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,31 +13,6 @@
 
 namespace tessera::rt {
 namespace {
-
-/// An image [n, channels, pixels...], whose channels lie in blocks; row-major: in blocks of one.
-struct Image {
-  float *data = nullptr;
-  int64_t channels = 1, pixels = 1, block = 1;
-  float *at(int64_t n, int64_t channel, int64_t pixel) const {
-    return data + n * channels * pixels + channel / block * block * pixels + pixel * block + channel % block;
-  }
-};
-
-/// The block of a layout of images, 0 if it is none of ours.
-int64_t blockOf(const Layout &layout) {
-  if (layout.plain())
-    return 1;
-  return layout.inner.size() == 1 && layout.inner[0].first == 1 ? layout.inner[0].second : 0;
-}
-
-/// The same of filters [f, c]: [f / block, c / block, block of c, block of f].
-int64_t filterBlockOf(const Layout &layout) {
-  if (layout.plain())
-    return 1;
-  const bool both = layout.inner.size() == 2 && layout.inner[0].first == 1 && layout.inner[1].first == 0 &&
-                    layout.inner[0].second == layout.inner[1].second;
-  return both ? layout.inner[0].second : 0;
-}
 
 class Pixels final : public ProductOperands {
 public:
@@ -130,25 +105,6 @@ private:
   bool allOfX_, allOfY_; // every pixel is a row
 };
 
-/// Where the pixels of the smaller image lie in the larger one.
-std::vector<int64_t> places(const ConvGeometry &g) {
-  std::vector<int64_t> all;
-  for (int64_t i = 0; i < g.out[0]; ++i)
-    for (int64_t j = 0; j < g.out[1]; ++j)
-      for (int64_t k = 0; k < g.out[2]; ++k)
-        all.push_back((i * g.stride[0] * g.in[1] + j * g.stride[1]) * g.in[2] + k * g.stride[2]);
-  return all;
-}
-
-bool isPoints(const ConvGeometry &g) {
-  for (size_t d = 0; d < 3; ++d)
-    if (g.kernel[d] != 1 || g.padLo[d] != 0 || (g.out[d] - 1) * g.stride[d] >= g.in[d])
-      return false;
-  return g.groups == 1;
-}
-
-int64_t product(const std::array<int64_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
-
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedConv(call, *productOps())); }
 
 } // namespace
@@ -160,7 +116,7 @@ std::unique_ptr<BoundKernel> bindOrderedConv(const KernelCall &call, const Produ
   if (!isPoints(g) || !imageBlock || !resultBlock || !filterBlock)
     return nullptr;
   const bool gradient = call.name() == "conv_input_grad";
-  const Image large{nullptr, g.c, product(g.in)}, small{nullptr, g.f, product(g.out)};
+  const Image large{nullptr, g.c, points(g.in)}, small{nullptr, g.f, points(g.out)};
   Image x = gradient ? small : large, y = gradient ? large : small;
   x.data = call.inputs[0].as<float>();
   x.block = imageBlock;

@@ -1,0 +1,157 @@
+// Terms are the pixels of all images, row-major, as in every layout. Columns are the channels that lie side by side in
+// the gradient: those of the result's image where filters lie in blocks, else those of the other image.
+#include "runtime/backend/cpu/product/OrderedWeightGrad.h"
+
+#include "runtime/backend/cpu/product/OrderedProduct.h"
+#include "runtime/backend/cpu/product/Points.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace tessera::rt {
+namespace {
+
+/// An image, and which of its pixels are terms.
+struct Terms {
+  Image image;
+  std::vector<int64_t> pixels;
+  bool all() const { return int64_t(pixels.size()) == image.pixels; }
+
+  /// Calls `with(image, pixel, first, count)` for runs of terms of one image: `first` counts from the first of all.
+  template <typename With> void forRuns(int64_t term, int64_t terms, With with) const {
+    const auto perImage = int64_t(pixels.size());
+    for (int64_t done = 0; done < terms;) {
+      const int64_t at = (term + done) % perImage, run = std::min(perImage - at, terms - done);
+      with((term + done) / perImage, at, done, run);
+      done += run;
+    }
+  }
+};
+
+class Channels final : public ProductOperands {
+public:
+  /// The gradient [f, c] has rows `rowStride` and columns `columnStride` numbers apart; of columns in blocks, blocks are
+  /// `blockStride` apart.
+  Channels(Terms rows, Terms columns, float *gradient, int64_t rowStride, int64_t block, int64_t blockStride)
+      : rows_(std::move(rows)), columns_(std::move(columns)), gradient_(gradient), rowStride_(rowStride), block_(block),
+        blockStride_(blockStride) {}
+
+  bool termsSideBySide() const override { return rows_.image.block == 1; }
+
+  void packRows(float *to, int64_t stride, const Panel &p) const override {
+    const Image &image = rows_.image;
+    rows_.forRuns(p.term, p.terms, [&](int64_t n, int64_t pixel, int64_t first, int64_t count) {
+      if (!termsSideBySide())
+        return packBlocks(to + first * stride, stride, rows_, n, pixel, count, p);
+      for (int64_t r = 0; r < p.count; ++r) {
+        const float *const from = image.at(n, p.first + r, 0);
+        float *const out = to + r * stride + first;
+        if (rows_.all())
+          std::memcpy(out, from + pixel, size_t(count) * sizeof(float));
+        else
+          for (int64_t t = 0; t < count; ++t)
+            out[t] = from[rows_.pixels[size_t(pixel + t)]];
+      }
+    });
+  }
+
+  void packColumns(float *to, const ProductOps &ops, const Panel &p) const override {
+    const Image &image = columns_.image;
+    columns_.forRuns(p.term, p.terms, [&](int64_t n, int64_t pixel, int64_t first, int64_t count) {
+      float *const out = to + first * ops.columns;
+      if (image.block == 1 && columns_.all())
+        return ops.packTransposed(out, image.at(n, p.first, pixel), image.pixels, count, p.count);
+      if (p.count < ops.columns)
+        std::fill(out, out + count * ops.columns, 0.0F);
+      packBlocks(out, ops.columns, columns_, n, pixel, count, p);
+    });
+  }
+
+  Source rows(const Panel &p) const override { return source(rows_, p); }
+  Source columns(const Panel &p) const override { return source(columns_, p); }
+
+  ResultPlace place(const ProductOps &ops, int64_t, int64_t row, int64_t, int64_t column) const override {
+    if (block_ == 1)
+      return {gradient_ + row * rowStride_ + column, rowStride_, ops.vector};
+    if (block_ != ops.vector)
+      return {};
+    return {gradient_ + row * rowStride_ + column / block_ * blockStride_, rowStride_, blockStride_};
+  }
+  void store(const float *tile, const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column,
+             int64_t columns) const override {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        gradient_[(row + r) * rowStride_ + (column + c) / block_ * blockStride_ + (column + c) % block_] =
+            tile[r * ops.columns + c];
+  }
+
+private:
+  /// to[term * stride + channel], for channels of a panel and pixels of an image.
+  static void packBlocks(float *to, int64_t stride, const Terms &terms, int64_t n, int64_t pixel, int64_t count,
+                         const Panel &p) {
+    const Image &image = terms.image;
+    for (int64_t done = 0; done < p.count;) {
+      const int64_t channel = p.first + done, run = std::min(image.block - channel % image.block, p.count - done);
+      const float *const from = image.at(n, channel, 0);
+      float *out = to + done;
+      for (int64_t t = 0; t < count; ++t, out += stride) {
+        const float *const one = from + terms.pixels[size_t(pixel + t)] * image.block;
+        if (run == kLine)
+          std::memcpy(out, one, kLine * sizeof(float));
+        else
+          std::copy(one, one + run, out);
+      }
+      done += run;
+    }
+  }
+
+  /// What lies in one rectangle: pixels of one image, and of blocks whole ones.
+  static Source source(const Terms &terms, const Panel &p) {
+    const Image &image = terms.image;
+    const int64_t perImage = int64_t(terms.pixels.size()), pixel = p.term % perImage;
+    if (!terms.all() || pixel + p.terms > perImage)
+      return {};
+    const int64_t first = p.first / image.block * image.block;
+    const int64_t blocks = (p.first + p.count - first + image.block - 1) / image.block;
+    return {image.at(p.term / perImage, first, pixel), blocks, p.terms * image.block, image.pixels * image.block};
+  }
+
+  static constexpr int64_t kLine = 16;
+
+  Terms rows_, columns_;
+  float *gradient_;
+  int64_t rowStride_, block_, blockStride_;
+};
+
+BindResult bind(const KernelCall &call) { return BindResult(bindOrderedWeightGrad(call, *productOps())); }
+
+} // namespace
+
+std::unique_ptr<BoundKernel> bindOrderedWeightGrad(const KernelCall &call, const ProductOps &ops) {
+  const ConvGeometry g = *convGeometry(call);
+  const int64_t xBlock = blockOf(call.inputs[0].layout), dyBlock = blockOf(call.inputs[1].layout),
+                filterBlock = filterBlockOf(call.outputs[0].layout);
+  if (!isPoints(g) || !xBlock || !dyBlock || !filterBlock)
+    return nullptr;
+  Terms x{{call.inputs[0].as<float>(), g.c, points(g.in), xBlock}, places(g)};
+  Terms dy{{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock}, std::vector<int64_t>(size_t(points(g.out)))};
+  std::iota(dy.pixels.begin(), dy.pixels.end(), 0);
+  ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n * points(g.out)};
+  auto *const gradient = call.outputs[0].as<float>();
+  std::unique_ptr<Channels> channels;
+  if (filterBlock == 1) {
+    channels = std::make_unique<Channels>(std::move(dy), std::move(x), gradient, g.c, 1, 1);
+  } else { // [f / block][c][block of f]: blocks of c follow each other
+    std::swap(sizes.m, sizes.n);
+    channels =
+        std::make_unique<Channels>(std::move(x), std::move(dy), gradient, filterBlock, filterBlock, g.c * filterBlock);
+  }
+  return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(channels));
+}
+
+void registerOrderedWeightGrad(KernelRegistry &registry) {
+  registry.add("conv_weight_grad", {"ordered product", acceptsOrdered, bind});
+}
+
+} // namespace tessera::rt
