@@ -1,7 +1,7 @@
 #include "compiler/emit/LoopChains.h"
 
 #include "dialects/graph/Fusion.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@ constexpr size_t kNear = 32;
 
 static bool isLoop(const LayoutStep &step) {
   return step.kind == LayoutStep::Kernel &&
-         (isa<graph::FusedOp>(step.op) || graph::loopPart(step.op) != graph::LoopPart::None);
+         (graph::isLoop(step.op) || graph::loopPart(step.op) != graph::LoopPart::None);
 }
 
 std::vector<size_t> chainEnds(const PlanLayout &layout, const LayoutProgram &program) {

@@ -64,8 +64,8 @@ bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
   case LayoutStep::Kernel:
     break;
   }
-  if (auto fused = dyn_cast<graph::FusedOp>(step.op)) {
-    FusedLoop loop = cantFail(FusedLoop::get(fused)); // seen when the step was made
+  if (graph::isLoop(step.op)) {
+    FusedLoop loop = cantFail(FusedLoop::get(step.op)); // seen when the step was made
     return loop.inputViews[i] == loop.domain && loop.results[o].reduction == dist::Reduction::None;
   }
   return graph::isElementwise(step.op) && in.getShape() == out.getShape();
@@ -346,8 +346,8 @@ private:
       step.predicted = predicted.getInt();
     if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && op->hasAttr(graph::kBesideAttr))
       step.beside = dist::communicates(collective.getCollectiveKind());
-    if (auto fused = dyn_cast<graph::FusedOp>(op))
-      if (Expected<FusedLoop> loop = FusedLoop::get(fused); !loop)
+    if (graph::isLoop(op))
+      if (Expected<FusedLoop> loop = FusedLoop::get(op); !loop)
         return loop.takeError();
     addStep(std::move(step), section_.lookup(op));
     return Error::success();

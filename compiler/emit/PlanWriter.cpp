@@ -339,9 +339,9 @@ private:
     kernel->set_name(graph::kernelOf(step.op).str());
     if (graph::isAccumulation(step.op))
       return Error::success(); // the kernel is an addition, which has no attributes
-    if (auto fused = dyn_cast<graph::FusedOp>(step.op))
+    if (graph::isLoop(step.op))
       return writeExpression(
-          fused, [&] { return rank(); }, kernel->mutable_expression());
+          step.op, [&] { return rank(); }, kernel->mutable_expression());
     return writeAttributes(
         step.op, [&] { return rank(); }, kernel->mutable_attributes());
   }

@@ -42,8 +42,8 @@ std::optional<double> splatNumber(graph::ConstantOp constant);
 llvm::Error writeAttributes(mlir::Operation *op, RankFunction rank,
                             google::protobuf::RepeatedPtrField<plan::Attribute> *attributes);
 
-/// The expression of graph.fused for one rank.
-llvm::Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *expression);
+/// The expression of a loop (graph::isLoop) for one rank.
+llvm::Error writeExpression(mlir::Operation *op, RankFunction rank, plan::Expression *expression);
 
 } // namespace tessera::compiler
 

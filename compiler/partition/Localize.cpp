@@ -171,9 +171,9 @@ private:
     for (unsigned r = 0; r < op->getNumResults(); ++r)
       ctx.results.push_back(dist::naturalResult(cut.mesh, sharded.rule, cut.strategy, int(r)));
     builder_.setInsertionPoint(op);
-    if (graph::plainReduction(op) && !dist::leavesArePieces(cut, ctx.operands[0], tensorShape(op->getOperand(0)))) {
+    if (graph::plainReduction(op)) { // one pass over the operand for all leaves, in a loop with whatever else reads it
       const SmallVector<Value> sums =
-          graph::reduceParts(builder_, op, op->getOperand(0), cut.dim(ctx.operands[0]), cut.count, name);
+          graph::sumLeaves(builder_, op, op->getOperand(0), cut.dim(ctx.operands[0]), cut.count, name);
       op->getResult(0).replaceAllUsesWith(joinLeaves(builder_, sums, cut, ctx.results[0], name));
       op->erase();
       return;

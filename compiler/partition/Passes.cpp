@@ -29,8 +29,6 @@ void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost) {
   manager.addPass(createVerifyLocalPass());
   // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());
-  // Behind it, since an all-reduce that is read in parts may have become a reduce-scatter.
-  manager.addPass(createSliceEarlyPass());
 }
 
 void buildOrderPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {

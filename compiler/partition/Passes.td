@@ -68,14 +68,6 @@ def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
   }];
 }
 
-def SliceEarlyPass : PartitionPass<"dist-slice-early"> {
-  let summary = "Computes elementwise operators leaf by leaf where leaves alone are read";
-  let description = [{
-    An elementwise operator whose result is read through slices in place (`graph.in_place`) and not otherwise becomes one
-    operator per slice, on slices of its operands. So a loop can add up what it makes.
-  }];
-}
-
 def NarrowProductsPass : PartitionPass<"graph-narrow-products"> {
   let summary = "Lets products store in 16 bits what is rounded before it is read";
   let description = [{

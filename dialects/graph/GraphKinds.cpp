@@ -57,6 +57,8 @@ bool isAccumulated(Value result) {
 }
 
 llvm::StringRef kernelOf(Operation *op) {
+  if (isLoop(op))
+    return FusedOp::getOperationName().split('.').second;
   return isAccumulation(op) ? AddOp::getOperationName().split('.').second : op->getName().stripDialect();
 }
 
@@ -121,13 +123,19 @@ bool isFactor(OpOperand &operand) {
 
 std::optional<PlainReduction> plainReduction(Operation *op) {
   auto make = [](auto reduce, dist::Reduction reduction) {
-    return PlainReduction{reduction, llvm::SmallVector<int64_t>(reduce.getDims())};
+    return PlainReduction{.reduction = reduction, .dims = llvm::SmallVector<int64_t>(reduce.getDims())};
   };
   return llvm::TypeSwitch<Operation *, std::optional<PlainReduction>>(op)
       .Case<ReduceSumOp>([&](auto o) { return make(o, dist::Reduction::Sum); })
       .Case<ReduceMaxOp>([&](auto o) { return make(o, dist::Reduction::Max); })
       .Case<ReduceMinOp>([&](auto o) { return make(o, dist::Reduction::Min); })
+      .Case<LeafSumsOp>([](auto o) {
+        return PlainReduction{dist::Reduction::Sum, llvm::SmallVector<int64_t>(o.getDims()), int64_t(o.getDim()),
+                              int64_t(o.getLeaves())};
+      })
       .Default([](Operation *) { return std::nullopt; });
 }
+
+bool isLoop(Operation *op) { return llvm::isa<FusedOp, LeafSumsOp>(op); }
 
 } // namespace tessera::graph

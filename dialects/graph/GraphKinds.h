@@ -26,12 +26,17 @@ bool mayKeepCopy(mlir::Operation *op);
 /// The result repeats the operand along some dimensions, aligned as NumPy broadcasts; nothing is computed.
 bool isStretch(mlir::Operation *op);
 
-/// The result is the operand combined along `dims` and nothing else (kept as 1 or dropped).
+/// The result is the operand combined along `dims` and nothing else (kept as 1 or dropped). With leaves each of `leaves`
+/// equal ranges of dimension `leafDim`, one of `dims`, is combined for itself.
 struct PlainReduction {
   dist::Reduction reduction;
   llvm::SmallVector<int64_t> dims;
+  int64_t leafDim = -1, leaves = 1;
 };
 std::optional<PlainReduction> plainReduction(mlir::Operation *op);
+
+/// The kernel is a loop, as that of graph.fused.
+bool isLoop(mlir::Operation *op);
 
 /// The result has the operand's values in a wider floating-point type, or rounded to a narrower one.
 bool isWidening(mlir::Operation *op);

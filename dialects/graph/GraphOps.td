@@ -336,6 +336,19 @@ def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum d..[dims] | linear 0">
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "max d..[dims]"> { let summary = "maximum over dims"; }
 def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "min d..[dims]"> { let summary = "minimum over dims"; }
 
+// A plain sum with leaves (docs/adr/0021-equal-bits.md). Localization makes it. It is emitted as a loop, or as part of one,
+// whose domain has the leaves as a dimension.
+def Graph_LeafSumsOp : Graph_TypedOp<"leaf_sums", "custom"> {
+  let summary = "the sums over dims of each of `leaves` equal ranges of dimension dim, one of dims";
+  let description = [{
+    The result has the leaves in the place of dimension dim; other summed dimensions are dropped:
+
+      leaf_sums x {dims = [0, 2], dim = 0, leaves = 4}: [8, 3, 5] -> [4, 3]
+  }];
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$dims, I64Attr:$dim, I64Attr:$leaves);
+  let results = (outs Graph_Tensor:$y);
+}
+
 def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "d../dim -> {keepdims ? d../dim : d..-dim}"> {
   let summary = "i64 index of the first maximum along dim (which is whole); keepdims";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, BoolAttr:$keepdims);
@@ -559,7 +572,7 @@ def Graph_BatchNormGradOp
 //===--------------------------------------------------------------------------------------------===//
 
 // The body holds elementwise operators, broadcasts and splat constants on the operands. The results may be reductions
-// (reduce_sum, reduce_max, reduce_min) of values of the body. It is emitted as one kernel with an Expression. It is
+// (reduce_sum, reduce_max, reduce_min, leaf_sums) of values of the body. It is emitted as one kernel with an Expression. It is
 // made after partitioning, so it needs no sharding rule.
 def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, Terminator, ParentOneOf<["FusedOp"]>]> {
   let summary = "ends the body of graph.fused";

@@ -100,6 +100,25 @@ Expected<ShardingRule> ReshapeOp::getShardingRule() {
   return rule;
 }
 
+Expected<ShardingRule> LeafSumsOp::getShardingRule() {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  rule.linear.push_back({0});
+  for (auto [d, size] : llvm::enumerate(tensor(getX()).getShape())) {
+    const bool cut = d == getDim(), sums = llvm::is_contained(getDims(), int64_t(d));
+    auto &factors = rule.operands[0].emplace_back();
+    if (cut)
+      factors.push_back(rule.addFactor("p", int64_t(getLeaves())));
+    if (cut || !sums)
+      rule.results[0].push_back({cut ? factors.front() : int(rule.factors.size())});
+    factors.push_back(rule.addFactor("d" + std::to_string(d), cut ? size / int64_t(getLeaves()) : size,
+                                     sums ? FactorKind::Reduce : FactorKind::PassThrough,
+                                     sums ? dist::Reduction::Sum : dist::Reduction::None));
+  }
+  return rule;
+}
+
 Expected<ShardingRule> SliceOp::getShardingRule() {
   ArrayRef<int64_t> shape = tensor(getX()).getShape();
   ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) {

@@ -453,6 +453,22 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
+LogicalResult LeafSumsOp::verify() {
+  const llvm::ArrayRef<int64_t> x = getX().getType().getShape();
+  const auto dim = int64_t(getDim()), leaves = int64_t(getLeaves());
+  if (!llvm::is_contained(getDims(), dim) || dim < 0 || dim >= int64_t(x.size()) || leaves < 1 || x[dim] % leaves != 0)
+    return emitOpError("has no ") << leaves << " equal ranges of a summed dimension " << dim;
+  dist::Shape shape;
+  for (auto [d, size] : llvm::enumerate(x))
+    if (int64_t(d) == dim)
+      shape.push_back(leaves);
+    else if (!llvm::is_contained(getDims(), int64_t(d)))
+      shape.push_back(size);
+  if (getY().getType() != RankedTensorType::get(shape, getX().getType().getElementType()))
+    return emitOpError("has a result of another type than the sums of its leaves");
+  return success();
+}
+
 LogicalResult FusedOp::verify() {
   Block &block = getBody().front();
   if (block.getNumArguments() != getNumOperands())

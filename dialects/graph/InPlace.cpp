@@ -7,7 +7,6 @@
 #include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 
@@ -24,42 +23,38 @@ int64_t viewStart(Operation *op) {
   return start;
 }
 
-llvm::SmallVector<Value> reduceParts(OpBuilder &builder, Operation *op, Value x, int64_t dim, int64_t parts,
-                                     llvm::StringRef name) {
+llvm::SmallVector<Value> sumLeaves(OpBuilder &builder, Operation *op, Value x, int64_t dim, int64_t leaves,
+                                   llvm::StringRef name) {
   auto named = [&](Operation *made) {
     made->setAttr(kNameAttr, builder.getStringAttr(name));
     return made->getResult(0);
   };
   const Location loc = op->getLoc();
-  const Type element = getElementTypeOrSelf(x.getType());
-  llvm::SmallVector<int64_t> split(llvm::cast<RankedTensorType>(x.getType()).getShape()), dims, kept;
-  split[dim] /= parts;
-  split.insert(split.begin() + dim, parts);
-  const PlainReduction reduction = *plainReduction(op);
-  for (int64_t d : reduction.dims)
-    dims.push_back(d < dim ? d : d + 1);
-  const int64_t at = llvm::count_if(llvm::seq<int64_t>(dim), [&](int64_t d) { return !llvm::is_contained(dims, d); });
-  for (int64_t d = 0; d < int64_t(split.size()); ++d)
-    if (!llvm::is_contained(dims, d))
-      kept.push_back(split[d]);
-
-  Value leaves = named(ReshapeOp::create(builder, loc, RankedTensorType::get(split, element), x));
-  leaves.getDefiningOp()->setAttr(kInPlaceAttr, builder.getUnitAttr());
-  Operation *reduce = builder.clone(*op);
-  reduce->setOperand(0, leaves);
-  reduce->setAttr("dims", builder.getDenseI64ArrayAttr(dims));
-  reduce->setAttr("keepdims", builder.getBoolAttr(false));
-  reduce->getResult(0).setType(RankedTensorType::get(kept, element));
-  named(reduce);
+  const llvm::SmallVector<int64_t> dims = plainReduction(op)->dims;
+  llvm::SmallVector<int64_t> shape;
+  size_t at = 0;
+  for (auto [d, size] : llvm::enumerate(llvm::cast<RankedTensorType>(x.getType()).getShape()))
+    if (int64_t(d) == dim) {
+      at = shape.size();
+      shape.push_back(leaves);
+    } else if (!llvm::is_contained(dims, int64_t(d))) {
+      shape.push_back(size);
+    }
+  auto sums = LeafSumsOp::create(builder, loc, RankedTensorType::get(shape, getElementTypeOrSelf(x)), x, dims,
+                                 uint64_t(dim), uint64_t(leaves));
+  sums->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  named(sums);
+  const bool arePieces = llvm::all_of(llvm::ArrayRef(shape).take_front(at), [](int64_t size) { return size == 1; });
 
   llvm::SmallVector<Value> results;
-  for (int64_t part = 0; part < parts; ++part) {
-    llvm::SmallVector<int64_t> starts(kept.size(), 0), limits = kept;
-    starts[at] = part;
-    limits[at] = part + 1;
-    Value range = named(SliceOp::create(builder, loc, reduce->getResult(0), starts, limits,
-                                        llvm::SmallVector<int64_t>(kept.size(), 1)));
-    results.push_back(named(ReshapeOp::create(builder, loc, op->getResult(0).getType(), range)));
+  for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+    llvm::SmallVector<int64_t> starts(shape.size(), 0), limits = shape;
+    starts[at] = leaf;
+    limits[at] = leaf + 1;
+    auto one = SliceOp::create(builder, loc, sums.getY(), starts, limits, llvm::SmallVector<int64_t>(shape.size(), 1));
+    if (arePieces)
+      one->setAttr(kInPlaceAttr, builder.getUnitAttr());
+    results.push_back(named(ReshapeOp::create(builder, loc, op->getResult(0).getType(), named(one))));
   }
   return results;
 }

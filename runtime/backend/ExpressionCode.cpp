@@ -195,7 +195,9 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     Shape view(r.shape().begin(), r.shape().end());
     if (view.empty() && r.reduction() == plan::NONE)
       view = e.domain;
-    e.results.push_back({r.value(), r.reduction(), call.outputs[size_t(i)].dtype, view});
+    // What combines one term each is a copy, as in lowerReduce.
+    const plan::Reduction reduction = view == e.domain ? plan::NONE : r.reduction();
+    e.results.push_back({r.value(), reduction, call.outputs[size_t(i)].dtype, view});
   }
   return Status();
 }

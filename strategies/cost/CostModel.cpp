@@ -285,19 +285,22 @@ Cost CostModel::kernel(double flops, int bits, double streamed) const {
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
   if (std::optional<dist::LeafCut> cut = dist::leafCut(cls.rule, strategy, mesh_))
     if (!cls.sample->hasTrait<graph::GraphAddsLeaves>())
-      return computeLeaves(*cut, cls);
+      return computeLeaves(*cut, cls, strategy, streamed);
   return computeOn(mesh_, cls, strategy, streamed);
 }
 
-/// What partition makes of an operator with leaves: copies of those operands whose leaves are no pieces of memory (a
-/// plain reduction reads them where they lie), the leaves' kernels, and the loop over their results, which adds them,
-/// or a copy of them to one tensor.
-Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls) const {
-  Cost sum = repeated(computeOn(cut.mesh, cls, cut.strategy, -1), cut.count);
+/// What partition makes of an operator with leaves: copies of those operands whose leaves are no pieces of memory, the
+/// leaves' kernels (one for all of a plain reduction, which reads them where they lie), and the loop over their results,
+/// which adds them, or a copy of them to one tensor.
+Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls, const Strategy &strategy,
+                              double streamed) const {
+  const bool together = graph::plainReduction(cls.sample).has_value();
+  Cost sum = together ? computeOn(mesh_, cls, strategy, streamed)
+                      : repeated(computeOn(cut.mesh, cls, cut.strategy, -1), cut.count);
   const llvm::SmallVector<Shape> operands = localOperands(cls, cut.mesh, cut.strategy),
                                  results = localResults(cls, cut.mesh, cut.strategy);
   for (auto [i, shape] : llvm::enumerate(operands))
-    if (!graph::plainReduction(cls.sample) &&
+    if (!together &&
         !dist::leavesArePieces(cut, dist::operandSharding(cut.mesh, cls.rule, cut.strategy, int(i)), shape))
       sum += repeated(kernel(0, cls.elementBits, 2 * double(numElements(shape) * cls.operandBytes[i])), cut.count);
   for (auto [r, shape] : llvm::enumerate(results)) {

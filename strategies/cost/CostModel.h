@@ -103,7 +103,8 @@ private:
   const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
   const Link &linkAcross(uint32_t axes) const;
   Cost computeOn(const Mesh &mesh, const OperatorClass &cls, const Strategy &strategy, double streamed) const;
-  Cost computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls) const;
+  Cost computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls, const Strategy &strategy,
+                     double streamed) const;
   double roofline(double flops, int bits, double streamed) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 

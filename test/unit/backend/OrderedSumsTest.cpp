@@ -140,6 +140,77 @@ TEST_CASE("sums of a reproducible plan keep their bits in the layout of convolut
   }
 }
 
+TEST_CASE("leaves of a sum that a loop adds in one pass have the bits of sums of their own", "[bits]") {
+  for (const Sum &sum : kSums)
+    for (int64_t dim : sum.dims)
+      for (int64_t leaves : {2, 4, 8}) {
+        const int64_t extent = sum.shape[size_t(dim)];
+        if (extent % leaves != 0)
+          continue;
+        INFO(str(sum.shape) << " over " << str(sum.dims) << ", " << leaves << " leaves of " << dim);
+        const Values x = numbers(elementCount(sum.shape), 1);
+        // The dimension in two, of which the first is kept.
+        Shape leaf = sum.shape;
+        leaf[size_t(dim)] /= leaves;
+        Shape domain = leaf, view = viewOf(leaf, sum.dims);
+        domain.insert(domain.begin() + dim, leaves);
+        view.insert(view.begin() + dim, leaves);
+
+        // Each leaf by a sum of its own. `rows` are in front of the dimension.
+        const int64_t row = rowMajorStrides(sum.shape)[size_t(dim)] * extent, rows = elementCount(sum.shape) / row;
+        std::vector<Values> each;
+        for (int64_t l = 0; l < leaves; ++l) {
+          Values part;
+          for (int64_t r = 0; r < rows; ++r)
+            part.insert(part.end(), x.begin() + (r * leaves + l) * (row / leaves),
+                        x.begin() + (r * leaves + l + 1) * (row / leaves));
+          PlanBuilder p;
+          makeReproducible(p);
+          const uint32_t in = p.buffer(plan::F32, leaf), out = p.buffer(plan::F32, without(leaf, sum.dims));
+          p.kernel("reduce_sum", {in}, {out}, {{"dims", sum.dims}, {"keepdims", int64_t(0)}});
+          each.push_back(p.run("reference", {{in, part}}, {out})[0]);
+        }
+        const int64_t before = elementCount(Shape(view.begin(), view.begin() + dim)); // what is kept of the rows
+        const int64_t behind = int64_t(each[0].size()) / before;
+        Values expected;
+        for (int64_t b = 0; b < before; ++b)
+          for (const Values &one : each)
+            expected.insert(expected.end(), one.begin() + b * behind, one.begin() + (b + 1) * behind);
+        Values doubled = x;
+        for (double &v : doubled)
+          v = double(float(v) + float(v));
+
+        auto check = [&](const char *backend, bool blocked, int threads) {
+          PlanBuilder p;
+          makeReproducible(p);
+          const uint32_t in = p.buffer(plan::F32, sum.shape), twice = p.buffer(plan::F32, sum.shape);
+          const uint32_t sums = p.buffer(plan::F32, view);
+          Loop(p, domain).in(in).op("add", {0, 0}).out(twice, 1).out(sums, 0, plan::SUM, view);
+          if (blocked)
+            p.kernel("max_pool", {twice}, {p.buffer(plan::F32, sum.shape)},
+                     {{"kernel", Shape{1, 1}},
+                      {"strides", Shape{1, 1}},
+                      {"pads", Shape{0, 0, 0, 0}},
+                      {"dilations", Shape{1, 1}}});
+          LoadOptions options;
+          options.threads = threads;
+          std::vector<std::string> by;
+          const std::vector<Values> results = p.run(backend, {{in, x}}, {sums, twice}, options, &by);
+          INFO(by[0] << " on " << threads << " threads, " << (blocked ? "blocked" : "plain"));
+          CHECK(sameBits(results[0], expected));
+          CHECK(sameBits(results[1], doubled));
+          if (std::string(backend) == "cpu") // else it would be slow
+            CHECK(by[0].find("fused") != std::string::npos);
+        };
+        check("reference", false, 1);
+        for (int threads : {1, 2, 4}) {
+          check("cpu", false, threads);
+          if (sum.shape.size() == 4)
+            check("cpu", true, threads);
+        }
+      }
+}
+
 TEST_CASE("in a reproducible plan a loop with several sums has the bits of its parts", "[bits]") {
   const Shape shape{16, 64, 7, 7}, channels{1, 64, 1, 1}, images{16, 1, 1, 1};
   const Values x = numbers(elementCount(shape), 1), y = numbers(elementCount(shape), 2);

@@ -36,11 +36,40 @@ Pieces cut(const Shape &domain, const Layout &layout) {
   return pieces;
 }
 
+/// The layout of a full operand in the dimensions of the domain, which may cut those of the buffer in several; nothing
+/// where it cuts one that has blocks.
+///   [8, 64, 7, 7] with blocks of 16 in dimension 1, domain [4, 2, 64, 7, 7] -> blocks of 16 in dimension 2
+std::optional<Layout> layoutIn(const Shape &domain, const TensorView &buffer) {
+  if (buffer.layout.plain() || buffer.shape == domain)
+    return buffer.layout;
+  std::vector<size_t> first, end; // by dimension of the buffer: those of the domain
+  size_t d = 0;
+  for (int64_t size : buffer.shape) {
+    while (size > 1 && d < domain.size() && domain[d] == 1)
+      ++d;
+    first.push_back(d);
+    int64_t covered = 1;
+    while (d < domain.size() && covered < size)
+      covered *= domain[d++];
+    if (covered != size)
+      return std::nullopt;
+    end.push_back(d);
+  }
+  Layout layout;
+  for (auto [dim, block] : buffer.layout.inner) {
+    const size_t at = first[size_t(dim)];
+    if (end[size_t(dim)] != at + 1 || domain[at] != buffer.shape[size_t(dim)])
+      return std::nullopt;
+    layout.inner.push_back({int(at), block});
+  }
+  return layout;
+}
+
 /// The layout that all full operands share; nothing where they differ or a partial one is not plain.
 std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall &call, bool &flatten) {
-  std::optional<Layout> common;
+  std::optional<Layout> common, inDomain;
   const Shape *shape = nullptr;
-  bool shapesDiffer = false, onlyScalars = true;
+  bool onlyScalars = true, placed = true;
   auto visit = [&](const TensorView &buffer, const Shape &view) {
     if (view != code.domain) {
       onlyScalars = onlyScalars && buffer.elements() == 1;
@@ -49,10 +78,10 @@ std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall 
     if (common && !(*common == buffer.layout))
       return false;
     common = buffer.layout;
-    if (shape && *shape != buffer.shape)
-      shapesDiffer = true;
     shape = &buffer.shape;
-    shapesDiffer = shapesDiffer || buffer.shape != view;
+    const std::optional<Layout> here = layoutIn(code.domain, buffer);
+    placed = placed && here && (!inDomain || *inDomain == *here);
+    inDomain = here;
     return true;
   };
   for (size_t i = 0; i < code.inputs.size(); ++i)
@@ -63,8 +92,8 @@ std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall 
       return std::nullopt;
   if (!common || common->plain())
     return Layout();
-  if (!shapesDiffer)
-    return common;
+  if (placed)
+    return inDomain;
   // The domain has another shape than the blocked buffers. If only single points and sums over
   // everything matter, any common order of the elements will do.
   for (const Instr &instr : code.code)

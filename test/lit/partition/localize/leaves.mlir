@@ -32,18 +32,19 @@ module attributes {dist.mesh = #dist.mesh<"data=2">, dist.leaves = 2 : i64} {
 
 // -----
 
-// Any other operator becomes one per leaf. On one rank: neighbours are added first. Readers that slice a value alike share the slices.
+// A plain sum adds the terms of all leaves in one pass. On one rank: neighbours are added first. Leaves in front are read where they lie.
 module attributes {dist.leaves = 4 : i64} {
   // CHECK-LABEL: func.func @tree
   func.func @tree(%a: tensor<4x6xf32> {dist.sharding = #dist.sharding<"[-, -]">})
       -> (tensor<6xf32> {dist.sharding = #dist.sharding<"[-]">}, tensor<1x6xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
-    // CHECK-COUNT-4: graph.slice
-    // CHECK-NOT: graph.slice
-    // CHECK: %[[S3:.*]] = graph.reduce_sum {{.*}}graph.name = "sum.leaf3"
+    // CHECK-NEXT: %[[A:.*]] = graph.leaf_sums %arg0 {dim = 0 : i64, dims = array<i64: 0>, {{.*}}graph.name = "sum", leaves = 4 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    // CHECK-COUNT-3: graph.slice %[[A]] {graph.in_place
+    // CHECK: %[[P3:.*]] = graph.slice %[[A]] {graph.in_place, {{.*}}limits = array<i64: 4, 6>, starts = array<i64: 3, 0>
+    // CHECK-NEXT: %[[S3:.*]] = graph.reshape %[[P3]]
     // CHECK: %[[L:.*]] = graph.add %{{.*}}, %{{.*}} {graph.name = "sum.sum"}
     // CHECK: %[[R:.*]] = graph.add %{{.*}}, %[[S3]] {graph.name = "sum.sum"}
     // CHECK: %[[S:.*]] = graph.add %[[L]], %[[R]] {graph.name = "sum.sum"}
-    // CHECK-NOT: graph.slice
+    // CHECK: graph.leaf_sums %arg0
     // CHECK: return %[[S]]
     %s = graph.reduce_sum %a {graph.name = "sum", dims = array<i64: 0>, keepdims = false, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>) -> tensor<6xf32>
     %k = graph.reduce_sum %a {graph.name = "kept", dims = array<i64: 0>, keepdims = true, dist.strategy = #dist.strategy<"">} : (tensor<4x6xf32>) -> tensor<1x6xf32>
@@ -67,7 +68,7 @@ module attributes {dist.leaves = 2 : i64} {
 
 // -----
 
-// Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
+// Any other operator becomes one per leaf. Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
 module attributes {dist.leaves = 2 : i64} {
   // CHECK-LABEL: func.func @pieces
   func.func @pieces(%i: tensor<8xi32> {dist.sharding = #dist.sharding<"[-]">},
@@ -97,13 +98,12 @@ module attributes {dist.leaves = 2 : i64} {
 
 // -----
 
-// A plain sum of columns copies nothing: one kernel adds all leaves.
+// A plain sum of columns copies nothing but its leaves.
 module attributes {dist.leaves = 2 : i64} {
   // CHECK-LABEL: func.func @columns
   func.func @columns(%a: tensor<3x8x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">})
       -> (tensor<3x1x4xf32> {dist.sharding = #dist.sharding<"[-, -, -]">}) {
-    // CHECK: %[[R:.*]] = graph.reshape %arg0 {{.*}} -> tensor<3x2x4x4xf32>
-    // CHECK: %[[S:.*]] = graph.reduce_sum %[[R]] {{.*}}dims = array<i64: 2>{{.*}}keepdims = false{{.*}} -> tensor<3x2x4xf32>
+    // CHECK: %[[S:.*]] = graph.leaf_sums %arg0 {dim = 1 : i64, dims = array<i64: 1>, {{.*}}leaves = 2 : i64} : (tensor<3x8x4xf32>) -> tensor<3x2x4xf32>
     // CHECK: %[[P0:.*]] = graph.slice %[[S]] {{.*}}limits = array<i64: 3, 1, 4>, starts = array<i64: 0, 0, 0>
     // CHECK: %[[S0:.*]] = graph.reshape %[[P0]] {{.*}} -> tensor<3x1x4xf32>
     // CHECK: %[[P1:.*]] = graph.slice %[[S]] {{.*}}limits = array<i64: 3, 2, 4>, starts = array<i64: 0, 1, 0>
