@@ -1,5 +1,7 @@
 #include "strategies/graph/FollowGroups.h"
 
+#include "dialects/graph/GraphKinds.h"
+
 #include <set>
 #include <tuple>
 
@@ -107,9 +109,9 @@ namespace {
 /// What an operator does that follows in a group that is not split.
 enum class InSplit { Heads, MayHead, Follows };
 
-/// `split`: by operator; empty: no group is split.
+/// `whole`: the groups that are split, and `split` says where, by operator. Null: no group is split.
 FollowGroups form(const FunctionAssignment &function, const BatchDependence &batch, llvm::ArrayRef<bool> isFixed,
-                  const std::vector<InSplit> &split) {
+                  const FollowGroups *whole, const std::vector<InSplit> &split) {
   const Program &program = function.program;
   const std::vector<bool> mayBePartial = findPartial(program);
   std::vector<bool> isSum(program.operators.size(), false);
@@ -131,17 +133,21 @@ FollowGroups form(const FunctionAssignment &function, const BatchDependence &bat
     if (!isFixed[i] && isSource(*info.cls) && !tiny)
       continue;
     isSum[i] = !batch.operators[i] && addsSums(program, groups, int(i), mayBePartial);
-    const bool isHead = isFixed[i] || isSum[i] || (!split.empty() && split[i] == InSplit::MayHead);
-    groups.released.push_back(isHead && !split.empty() && split[i] != InSplit::Heads);
+    const bool isHead = isFixed[i] || isSum[i] || (whole && split[i] == InSplit::MayHead);
+    groups.released.push_back(isHead && whole && split[i] != InSplit::Heads);
     int best = -1, bestOperand = -1;
     std::tuple<int64_t, bool, int> bestKey;
     for (size_t o = 0; o < info.op->getNumOperands() && !isHead; ++o) {
-      int c = groups.of(program, info.op->getOperand(unsigned(o)));
+      Value operand = info.op->getOperand(unsigned(o));
+      int c = groups.of(program, operand);
       if (c < 0 || !mayFollow(*info.cls, o))
+        continue;
+      // What is left of a group stays together, so that it can be cut as the group was.
+      if (whole && whole->of(program, operand) != whole->ofOp[i])
         continue;
       int arg = groups.list[c].arg;
       std::tuple<int64_t, bool, int> key{numElements(info.cls->operandShapes[o]),
-                                         arg >= 0 && function.isPersistent(unsigned(arg)), headTime(c)};
+                                         !whole && arg >= 0 && function.isPersistent(unsigned(arg)), headTime(c)};
       if (best < 0 || key > bestKey) {
         best = c;
         bestOperand = int(o);
@@ -164,16 +170,35 @@ FollowGroups form(const FunctionAssignment &function, const BatchDependence &bat
   return groups;
 }
 
-std::vector<InSplit> whereToSplit(const Program &program, const FollowGroups &whole) {
+/// By group and loop: what the group has of the loop updates the argument at its head. Elsewhere than that lies, the new
+/// value would take memory of its own until the step ends.
+std::set<std::pair<int, int>> updatingLoops(const FunctionAssignment &function, const FollowGroups &whole) {
+  const Program &program = function.program;
+  std::set<std::pair<int, int>> loops;
+  for (auto [result, arg] : function.updates) {
+    const int op = program.producer(program.returnOp()->getOperand(result));
+    if (op >= 0 && whole.ofOp[size_t(op)] == whole.ofArg[arg])
+      loops.insert({whole.ofArg[arg], program.operators[size_t(op)].loop});
+  }
+  return loops;
+}
+
+std::vector<InSplit> whereToSplit(const FunctionAssignment &function, const FollowGroups &whole) {
+  const Program &program = function.program;
   std::vector<InSplit> split(program.operators.size(), InSplit::Heads);
+  const std::set<std::pair<int, int>> updating = updatingLoops(function, whole);
   std::set<std::pair<int, int>> loops; // by group
   for (const auto &[c, group] : llvm::enumerate(whole.list))
     for (auto [op, followed] : llvm::zip_equal(group.ops, group.follow)) {
       const OperatorInfo &info = program.operators[size_t(op)];
       if (followed < 0)
         continue;
-      // A copy that a group keeps is a matter of the group, and what is Free belongs to its readers' loops.
-      const bool mayHead = !info.mayKeepCopy && info.cls->part != graph::LoopPart::Free && !isSource(*info.cls);
+      // A copy that a group keeps is a matter of the group, which counts its memory, and so are views of it: another
+      // group would want a copy that lives as long. What is Free belongs to its readers' loops.
+      const int maker = program.producer(info.op->getOperand(unsigned(followed)));
+      const bool showsCopy = maker >= 0 && program.operators[size_t(maker)].mayKeepCopy && graph::isView(info.op);
+      const bool mayHead = !info.mayKeepCopy && !showsCopy && !updating.count({int(c), info.loop}) &&
+                           info.cls->part != graph::LoopPart::Free && !isSource(*info.cls);
       const bool isFirst = info.cls->part == graph::LoopPart::None || loops.insert({int(c), info.loop}).second;
       split[size_t(op)] = mayHead && isFirst ? InSplit::MayHead : InSplit::Follows;
     }
@@ -184,14 +209,14 @@ std::vector<InSplit> whereToSplit(const Program &program, const FollowGroups &wh
 
 FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
                               llvm::ArrayRef<bool> isFixed) {
-  FollowGroups groups = form(function, batch, isFixed, {});
+  FollowGroups groups = form(function, batch, isFixed, nullptr, {});
   groups.whole = groups.ofOp;
   return groups;
 }
 
 FollowGroups splitFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
                                llvm::ArrayRef<bool> isFixed, const FollowGroups &whole) {
-  FollowGroups groups = form(function, batch, isFixed, whereToSplit(function.program, whole));
+  FollowGroups groups = form(function, batch, isFixed, &whole, whereToSplit(function, whole));
   groups.whole = whole.ofOp;
   return groups;
 }

@@ -60,7 +60,8 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
                               llvm::ArrayRef<bool> isFixed);
 
 /// The same groups, split: a follower that is a kernel of its own heads a group, and so does the first one of what a
-/// group has of a loop. The rest of a loop is cut as that is.
+/// group has of a loop. The rest of a loop is cut as that is. What updates the argument at the head of a group stays
+/// with it, and so does a view of a copy that a group keeps: so an assignment takes the same memory in both.
 FollowGroups splitFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
                                llvm::ArrayRef<bool> isFixed, const FollowGroups &whole);
 
