@@ -356,7 +356,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
     looped.addStep(LoopPart::None, inputs.getArrayRef(), outputs, step.section);
   }
   const std::vector<int> order = dependenceOrder(looped);
-  flow = reordered(looped, order);
+  flow = reordered(std::move(looped), order);
   for (auto [at, step] : llvm::enumerate(order)) {
     const int s = first[step];
     members.push_back(isFusable(program.steps[s].part) ? membersOf[s] : std::vector<int>{s});

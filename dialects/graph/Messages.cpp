@@ -360,47 +360,65 @@ private:
   llvm::DenseMap<int64_t, double> costs_;
 };
 
-/// When a step ends whose kernels run in order, whose messages run beside them in order, and in which each waits for
-/// what it reads.
-double endOf(const DataFlow &flow, llvm::ArrayRef<Sender> senders, llvm::ArrayRef<std::vector<int>> messages,
-             const MessageRule &rule) {
-  std::vector<const Sender *> at(flow.steps.size(), nullptr);
-  for (const Sender &sender : senders)
-    if (dist::communicates(sender.collective.kind))
-      at[sender.step] = &sender;
-  const MessageFlow sent(flow, messages);
-  std::vector<double> made(flow.values.size(), 0);
-  double kernels = 0, link = 0;
-  for (int step : executionOrder(sent.flow)) {
-    double ready = 0, kernel = 0;
-    for (int value : sent.flow.steps[step].reads)
-      ready = std::max(ready, made[value]);
-    std::vector<const Sender *> members;
-    for (int member : sent.members[step]) {
-      kernel += double(rule.times[member]);
-      if (at[member])
-        members.push_back(at[member]);
-    }
-    double &resource = members.empty() ? kernels : link;
-    resource = std::max(resource, ready) + (members.empty() ? kernel : messageCost(members, rule.cost));
-    for (int value : sent.flow.steps[step].makes)
-      made[value] = resource;
+/// When steps end whose kernels run in order, whose messages run beside them in order, and in which each waits for what
+/// it reads. It is asked for many choices of messages of one program.
+class TimeLine {
+public:
+  TimeLine(const DataFlow &flow, llvm::ArrayRef<Sender> senders, const MessageRule &rule)
+      : flow_(flow), rule_(rule), at_(flow.steps.size(), nullptr), alone_(flow.steps.size(), 0) {
+    for (DataFlow::Value &value : flow_.values)
+      value.shape.clear(); // which nobody looks at, and copies of which take long
+    for (const Sender &sender : senders)
+      if (dist::communicates(sender.collective.kind)) {
+        at_[sender.step] = &sender;
+        alone_[sender.step] = messageCost(&sender, rule.cost);
+      }
   }
-  return std::max(kernels, link);
-}
+
+  double end(llvm::ArrayRef<std::vector<int>> messages) const {
+    const MessageFlow sent(flow_, messages);
+    std::vector<double> made(flow_.values.size(), 0);
+    double kernels = 0, link = 0;
+    std::vector<const Sender *> members;
+    for (int step : executionOrder(sent.flow)) {
+      double ready = 0, kernel = 0;
+      for (int value : sent.flow.steps[step].reads)
+        ready = std::max(ready, made[value]);
+      members.clear();
+      for (int member : sent.members[step]) {
+        kernel += double(rule_.times[member]);
+        if (at_[member])
+          members.push_back(at_[member]);
+      }
+      double &resource = members.empty() ? kernels : link;
+      resource = std::max(resource, ready) + (members.empty()       ? kernel
+                                              : members.size() == 1 ? alone_[members.front()->step]
+                                                                    : messageCost(members, rule_.cost));
+      for (int value : sent.flow.steps[step].makes)
+        made[value] = resource;
+    }
+    return std::max(kernels, link);
+  }
+
+private:
+  DataFlow flow_;
+  const MessageRule &rule_;
+  std::vector<const Sender *> at_; // by step
+  std::vector<double> alone_;      // by step: what a message of it alone takes
+};
 
 /// Takes messages as long as the step ends no later by them: all, or else of both halves what can be taken.
 class Taking {
 public:
   Taking(const DataFlow &flow, llvm::ArrayRef<Sender> senders, const MessageRule &rule)
-      : flow_(flow), senders_(senders), rule_(rule), end_(endOf(flow, senders, {}, rule)) {}
+      : line_(flow, senders, rule), end_(line_.end({})) {}
 
   void take(llvm::ArrayRef<std::vector<int>> messages) {
     if (messages.empty())
       return;
     std::vector<std::vector<int>> trial = taken;
     trial.insert(trial.end(), messages.begin(), messages.end());
-    if (const double end = endOf(flow_, senders_, trial, rule_); end <= end_) {
+    if (const double end = line_.end(trial); end <= end_) {
       end_ = end;
       taken = std::move(trial);
     } else if (messages.size() > 1) {
@@ -412,9 +430,7 @@ public:
   std::vector<std::vector<int>> taken;
 
 private:
-  const DataFlow &flow_;
-  llvm::ArrayRef<Sender> senders_;
-  const MessageRule &rule_;
+  const TimeLine line_;
   double end_;
 };
 
@@ -558,51 +574,60 @@ std::vector<std::vector<int>> markedMessages(const FunctionFlow &program) {
 }
 
 MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int>> messages) {
-  std::vector<int> leader(program.steps.size());
-  std::iota(leader.begin(), leader.end(), 0);
-  std::vector<std::vector<int>> of(program.steps.size());
-  for (size_t s = 0; s < program.steps.size(); ++s)
-    of[s] = {int(s)};
-  for (const std::vector<int> &message : messages) {
+  std::vector<int> messageOf(program.steps.size(), -1); // by step
+  for (auto [m, message] : llvm::enumerate(messages))
     for (int step : message)
-      leader[step] = message.front();
-    of[message.front()] = message;
-  }
+      messageOf[step] = int(m);
   DataFlow merged;
   merged.values = program.values;
   merged.results = program.results;
   merged.updates = program.updates;
+  merged.steps.reserve(program.steps.size());
   // A message's result takes the place of an operand that nothing else reads, as in the arena.
-  const std::vector<llvm::SmallVector<int, 2>> readers = program.readers();
+  std::vector<int> reads(program.values.size(), 0);
+  for (const DataFlow::Step &step : program.steps)
+    for (int value : step.reads)
+      ++reads[value];
+  for (int value : program.results)
+    ++reads[value];
   for (const std::vector<int> &message : messages)
     for (int step : message)
       if (const DataFlow::Step &member = program.steps[step]; member.reads.size() == 1 && member.makes.size() == 1) {
         const int from = member.reads.front(), to = member.makes.front();
-        if (readers[from].size() == 1 && !merged.values[from].kept && merged.values[from].viewOf < 0 &&
+        if (reads[from] == 1 && !merged.values[from].kept && merged.values[from].viewOf < 0 &&
             merged.values[from].bytes == merged.values[to].bytes && merged.values[to].viewOf < 0 &&
             !merged.values[to].kept)
           merged.values[to].viewOf = from;
       }
-  std::vector<int> first;
+  std::vector<int> first; // by merged step
   for (int s = 0; s < int(program.steps.size()); ++s) {
-    if (leader[s] != s)
-      continue;
-    llvm::SetVector<int> reads;
-    llvm::SmallVector<int> makes;
-    for (int member : of[s]) {
-      reads.insert(program.steps[member].reads.begin(), program.steps[member].reads.end());
-      makes.append(program.steps[member].makes.begin(), program.steps[member].makes.end());
+    const DataFlow::Step &step = program.steps[s];
+    if (messageOf[s] < 0) {
+      merged.addStep(step.part, step.reads, step.makes, step.section);
+    } else {
+      const std::vector<int> &message = messages[size_t(messageOf[s])];
+      if (message.front() != s)
+        continue;
+      llvm::SetVector<int> all;
+      llvm::SmallVector<int> makes;
+      for (int member : message) {
+        all.insert(program.steps[member].reads.begin(), program.steps[member].reads.end());
+        makes.append(program.steps[member].makes.begin(), program.steps[member].makes.end());
+      }
+      const bool one = message.size() == 1;
+      merged.addStep(one ? step.part : LoopPart::None, one ? llvm::ArrayRef<int>(step.reads) : all.getArrayRef(), makes,
+                     step.section);
     }
-    const LoopPart part = of[s].size() == 1 ? program.steps[s].part : LoopPart::None;
-    merged.addStep(part, of[s].size() == 1 ? llvm::ArrayRef<int>(program.steps[s].reads) : reads.getArrayRef(), makes,
-                   program.steps[s].section);
     first.push_back(s);
   }
   const std::vector<int> order = dependenceOrder(merged);
   assert(order.size() == merged.steps.size() && "messages that wait for each other");
-  flow = reordered(merged, order);
-  for (int step : order)
-    members.push_back(std::move(of[first[step]]));
+  flow = reordered(std::move(merged), order);
+  members.reserve(order.size());
+  for (int step : order) {
+    const int s = first[step];
+    members.push_back(messageOf[s] < 0 ? std::vector<int>{s} : messages[size_t(messageOf[s])]);
+  }
 }
 
 } // namespace tessera::graph

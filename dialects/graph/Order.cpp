@@ -2,8 +2,9 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <functional>
 #include <limits>
-#include <set>
+#include <queue>
 
 namespace tessera::graph {
 
@@ -14,66 +15,144 @@ bool madeInBody(const DataFlow &flow, int value) {
   return maker >= 0 && inBody(flow.steps[size_t(maker)].section);
 }
 
-/// Asks `eager` about a step again.
-using Reconsider = llvm::function_ref<void(int)>;
+/// Lists of numbers, one behind the other.
+class Lists {
+public:
+  /// `each` calls its argument with the list and the number of every entry, and is called twice.
+  Lists(size_t lists, llvm::function_ref<void(llvm::function_ref<void(int, int)>)> each) : first_(lists + 1, 0) {
+    each([&](int list, int) { ++first_[size_t(list) + 1]; });
+    for (size_t list = 0; list < lists; ++list)
+      first_[list + 1] += first_[list];
+    entries_.resize(size_t(first_.back()));
+    std::vector<int> next(first_.begin(), first_.end() - 1);
+    each([&](int list, int entry) { entries_[size_t(next[size_t(list)]++)] = entry; });
+  }
+  llvm::ArrayRef<int> operator[](int list) const {
+    const int first = first_[size_t(list)];
+    return llvm::ArrayRef<int>(entries_).slice(size_t(first), size_t(first_[size_t(list) + 1] - first));
+  }
 
-/// A topological order, section by section. Of the steps that are ready, the first for which `eager` is true comes
-/// next, or the first of all if there is none. `eager` is asked when a step becomes ready. `placed` is called for every
-/// step that is placed, and calls Reconsider for the steps whose answer may have changed.
-std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eager,
-                        llvm::function_ref<void(int, Reconsider)> placed) {
+private:
+  std::vector<int> first_, entries_;
+};
+
+/// Steps of which the first one is taken, by section and then by number.
+class Waiting {
+public:
+  explicit Waiting(const DataFlow &flow) : flow_(flow), isIn_(flow.steps.size(), false) {}
+
+  bool contains(int s) const { return isIn_[size_t(s)]; }
+  void insert(int s) {
+    if (isIn_[size_t(s)])
+      return;
+    isIn_[size_t(s)] = true;
+    heap_.push({flow_.steps[size_t(s)].section, s});
+  }
+  /// What is taken out stays in the heap until it comes first.
+  void erase(int s) { isIn_[size_t(s)] = false; }
+  /// -1: there is none.
+  int first() {
+    while (!heap_.empty() && !isIn_[size_t(heap_.top().second)])
+      heap_.pop();
+    return heap_.empty() ? -1 : heap_.top().second;
+  }
+
+private:
+  const DataFlow &flow_;
+  std::vector<char> isIn_;
+  std::priority_queue<std::pair<Section, int>, std::vector<std::pair<Section, int>>, std::greater<>> heap_;
+};
+
+/// A topological order, section by section. Of the steps that are ready, the first that is eager comes next, or the
+/// first of all if there is none. `growth.isEager` is asked when a step becomes ready. `growth.placed` is called for
+/// every step that is placed, and calls its second argument for the steps whose answer may have changed.
+template <typename Growth> std::vector<int> sorted(const DataFlow &flow, Growth growth) {
   std::vector<int> missing(flow.steps.size(), 0), order;
-  std::vector<std::vector<int>> users(flow.steps.size());
-  std::set<std::pair<Section, int>> ready, early; // early: those of them that are eager
-  auto placeOf = [&](int s) { return std::pair(flow.steps[s].section, s); };
+  order.reserve(flow.steps.size());
+  const Lists users(flow.steps.size(), [&](llvm::function_ref<void(int, int)> add) {
+    for (size_t s = 0; s < flow.steps.size(); ++s)
+      for (int value : flow.steps[s].reads)
+        if (int maker = flow.values[value].maker; maker >= 0)
+          add(maker, int(s));
+  });
+  Waiting ready(flow), early(flow); // early: those of them that are eager
   auto consider = [&](int s) {
-    if (ready.count(placeOf(s)) && eager(s))
-      early.insert(placeOf(s));
-    else
-      early.erase(placeOf(s));
+    if (!ready.contains(s))
+      return;
+    growth.isEager(s) ? early.insert(s) : early.erase(s);
   };
   for (size_t s = 0; s < flow.steps.size(); ++s) {
     for (int value : flow.steps[s].reads)
-      if (int maker = flow.values[value].maker; maker >= 0) {
-        users[maker].push_back(int(s));
-        ++missing[s];
-      }
+      missing[s] += flow.values[value].maker >= 0;
     if (missing[s] == 0)
-      ready.insert(placeOf(int(s)));
+      ready.insert(int(s));
   }
-  for (auto [section, s] : ready)
-    consider(s);
-  while (!ready.empty()) {
-    const Section now = ready.begin()->first;
-    const int s = early.empty() || early.begin()->first != now ? ready.begin()->second : early.begin()->second;
-    ready.erase(placeOf(s));
-    early.erase(placeOf(s));
+  for (size_t s = 0; s < flow.steps.size(); ++s)
+    consider(int(s));
+  for (int next; (next = ready.first()) >= 0;) {
+    const int eager = early.first();
+    const bool isNow = eager >= 0 && flow.steps[size_t(eager)].section == flow.steps[size_t(next)].section;
+    const int s = isNow ? eager : next;
+    ready.erase(s);
+    early.erase(s);
     order.push_back(s);
-    placed(s, consider);
+    growth.placed(s, consider);
     for (int user : users[s])
-      if (--missing[user] == 0) {
-        ready.insert(placeOf(user));
+      if (--missing[size_t(user)] == 0) {
+        ready.insert(user);
         consider(user);
       }
   }
   return order;
 }
 
+/// No step is eager.
+struct NoGrowth {
+  bool isEager(int) const { return false; }
+  template <typename Changed> void placed(int, Changed) const {}
+};
+
 /// The values that are live while steps are placed one after the other.
 class Liveness {
 public:
   explicit Liveness(const DataFlow &flow)
-      : flow_(flow), uses_(flow.values.size(), 0), most_(flow.values.size(), 0), readers_(flow.values.size()) {
-    for (size_t s = 0; s < flow.steps.size(); ++s) {
-      count(flow.steps[s].reads);
-      for (int value : flow.steps[s].reads)
-        readers_[flow.root(value)].push_back(int(s));
-    }
+      : flow_(flow), roots_(rootsOf(flow)), uses_(flow.values.size(), 0), most_(flow.values.size(), 0),
+        here_(flow.values.size(), 0), readers_(flow.values.size(), [&](llvm::function_ref<void(int, int)> add) {
+          for (size_t s = 0; s < flow.steps.size(); ++s)
+            for (int value : flow.steps[s].reads)
+              add(roots_[size_t(value)], int(s));
+        }) {
+    for (const DataFlow::Step &step : flow.steps)
+      count(step.reads);
     count(flow.results);
   }
 
+  /// Whether the step frees at least as much memory as it allocates.
+  bool isEager(int s) { return growth(s) <= 0; }
+
+  /// Calls `changed` for the steps whose growth may have changed.
+  template <typename Changed> void placed(int s, Changed changed) {
+    const DataFlow::Step &step = flow_.steps[s];
+    for (int value : step.reads)
+      --uses_[rootOf(value)];
+    // While more reads of a value remain than any one step makes, no single step can free it.
+    for (int value : step.reads)
+      if (size_t root = rootOf(value); !flow_.values[root].kept && uses_[root] <= most_[root])
+        for (int reader : readers_[int(root)])
+          changed(reader);
+  }
+
+private:
+  static std::vector<int> rootsOf(const DataFlow &flow) {
+    std::vector<int> roots(flow.values.size());
+    for (size_t v = 0; v < roots.size(); ++v)
+      roots[v] = flow.root(int(v));
+    return roots;
+  }
+  size_t rootOf(int value) const { return size_t(roots_[size_t(value)]); }
+
   /// The bytes of the values that the step makes, less those of the values that it reads for the last time.
-  int64_t growth(int s) const {
+  int64_t growth(int s) {
     const DataFlow::Step &step = flow_.steps[s];
     if (isView(step))
       return 0;
@@ -81,27 +160,15 @@ public:
     for (int value : step.makes)
       if (!flow_.values[value].kept && !flow_.values[value].sum) // a sum has its memory from the start of the body
         bytes += flow_.values[value].bytes;
-    llvm::SmallDenseMap<int, int> here;
     for (int value : step.reads)
-      if (int root = flow_.root(value);
-          ++here[root] == uses_[root] && !flow_.values[root].kept && !staysFor(step, root))
+      if (size_t root = rootOf(value);
+          ++here_[root] == uses_[root] && !flow_.values[root].kept && !staysFor(step, int(root)))
         bytes -= flow_.values[root].bytes;
+    for (int value : step.reads)
+      here_[rootOf(value)] = 0;
     return bytes;
   }
 
-  /// Calls `changed` for the steps whose growth may have changed.
-  void placed(int s, Reconsider changed) {
-    const DataFlow::Step &step = flow_.steps[s];
-    for (int value : step.reads)
-      --uses_[flow_.root(value)];
-    // While more reads of a value remain than any one step makes, no single step can free it.
-    for (int value : step.reads)
-      if (size_t root = size_t(flow_.root(value)); !flow_.values[root].kept && uses_[root] <= most_[root])
-        for (int reader : readers_[root])
-          changed(reader);
-  }
-
-private:
   /// Whether the step reads what the body needs for the next micro-batch again.
   bool staysFor(const DataFlow::Step &step, int root) const { return inBody(step.section) && !madeInBody(flow_, root); }
 
@@ -111,34 +178,29 @@ private:
 
   /// Counts the reads of one step, or of the end of the program.
   void count(llvm::ArrayRef<int> reads) {
-    llvm::SmallDenseMap<int, int> here;
     for (int value : reads) {
-      const int root = flow_.root(value);
+      const size_t root = rootOf(value);
       ++uses_[root];
-      most_[root] = std::max(most_[root], ++here[root]);
+      most_[root] = std::max(most_[root], ++here_[root]);
     }
+    for (int value : reads)
+      here_[rootOf(value)] = 0;
   }
 
   const DataFlow &flow_;
+  const std::vector<int> roots_; // by value
   // For every value that is no view:
-  std::vector<int> uses_;                 // reads by steps that are not placed yet
-  std::vector<int> most_;                 // the most reads by one step
-  std::vector<std::vector<int>> readers_; // steps that read it or a view of it
+  std::vector<int> uses_; // reads by steps that are not placed yet
+  std::vector<int> most_; // the most reads by one step
+  std::vector<int> here_; // reads by the step that is looked at; 0 between steps
+  const Lists readers_;   // steps that read it or a view of it
 };
 
 } // namespace
 
-std::vector<int> dependenceOrder(const DataFlow &flow) {
-  return sorted(
-      flow, [](int) { return false; }, [](int, Reconsider) {});
-}
+std::vector<int> dependenceOrder(const DataFlow &flow) { return sorted(flow, NoGrowth()); }
 
-std::vector<int> executionOrder(const DataFlow &flow) {
-  Liveness liveness(flow);
-  return sorted(
-      flow, [&](int s) { return liveness.growth(s) <= 0; },
-      [&](int s, Reconsider again) { liveness.placed(s, again); });
-}
+std::vector<int> executionOrder(const DataFlow &flow) { return sorted(flow, Liveness(flow)); }
 
 std::vector<int> orderByTurns(const DataFlow &flow, std::vector<int64_t> turns) {
   const std::vector<int> standing = dependenceOrder(flow);
@@ -161,16 +223,16 @@ std::vector<int> orderByTurns(const DataFlow &flow, std::vector<int64_t> turns) 
   return order;
 }
 
-DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order) {
-  DataFlow result;
-  result.values = flow.values;
-  result.results = flow.results;
-  result.updates = flow.updates;
+DataFlow reordered(DataFlow flow, llvm::ArrayRef<int> order) {
+  std::vector<DataFlow::Step> steps;
+  steps.reserve(order.size());
   for (int s : order) {
-    const DataFlow::Step &step = flow.steps[s];
-    result.addStep(step.part, step.reads, step.makes, step.section);
+    for (int value : flow.steps[size_t(s)].makes)
+      flow.values[size_t(value)].maker = int(steps.size());
+    steps.push_back(std::move(flow.steps[size_t(s)]));
   }
-  return result;
+  flow.steps = std::move(steps);
+  return flow;
 }
 
 std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order) {

@@ -31,7 +31,7 @@ std::vector<int> executionOrder(const DataFlow &flow);
 /// it has none.
 std::vector<int> orderByTurns(const DataFlow &flow, std::vector<int64_t> turns);
 /// The steps of `flow` in another order.
-DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order);
+DataFlow reordered(DataFlow flow, llvm::ArrayRef<int> order);
 
 /// The first and last position in the order at which a value is live, both included. `first` is 0 for a value that
 /// exists from the start. `last` is the number of steps for a value that is read at the end.
