@@ -273,7 +273,7 @@ private:
 
   /// The time of a message of so many bytes.
   double sizedCost(int64_t bytes) {
-    auto [it, fresh] = costs_.try_emplace(bytes, 0);
+    auto [it, fresh] = costs_.try_emplace(uint64_t(bytes), 0);
     if (fresh)
       it->second = costOf(*members_.front().sender, bytes, rule_.cost);
     return it->second;
@@ -356,8 +356,8 @@ private:
   std::vector<Member> members_;
   const double total_; // what all kernels take
   const MessageRule &rule_;
-  std::vector<std::vector<Run>> runs_; // by last member
-  llvm::DenseMap<int64_t, double> costs_;
+  std::vector<std::vector<Run>> runs_;     // by last member
+  llvm::DenseMap<uint64_t, double> costs_; // by bytes; signed numbers hash badly: many bytes have low bits of 0
 };
 
 /// When steps end whose kernels run in order, whose messages run beside them in order, and in which each waits for what
