@@ -205,12 +205,13 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   };
   // Whole groups leave less to choose, and what is found for them is a good answer to begin with.
   Searched whole = search.run(Groups::Whole, nullptr, hides), split;
-  const bool splits =
-      isDefault && options.splitGroups && (!whole.found() || pairsOf(whole.built.wide) <= kMostPairsToSplit);
   std::optional<FunctionAssignment> inWhole;
   if (whole.found())
     if (llvm::Error e = take(whole, inWhole.emplace(function)).moveInto(planned))
       return e;
+  // If the plan does not fit, this is searched again in another way (compiler/driver/FitMemory.cpp).
+  const bool splits = isDefault && options.splitGroups &&
+                      (!inWhole || (planned.peakBytes <= limit && pairsOf(whole.built.wide) <= kMostPairsToSplit));
   if (splits)
     split = search.run(Groups::Split, inWhole ? &*inWhole : nullptr, hides);
   const Searched &last = splits ? split : whole;
