@@ -18,7 +18,8 @@
 //
 //   torchrun --nnodes 4 --nproc_per_node 4 ... --no_python -- tessera-profile --network
 //
-// measures the links among machines as tessera-run --check does, without a plan.
+// measures the links among machines as tessera-run --check does, without a plan. With -o and --mesh it writes a profile
+// of the collectives among these ranks instead; --add-to keeps the kernels of another.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
@@ -84,7 +85,9 @@ rt::Status checkFiles(const CommandLine &c) {
 
 /// Checks the command line without reading files, and parses its texts.
 llvm::Error complete(CommandLine &c) {
-  if (c.network || !c.count.empty())
+  if (c.network && c.json && !c.output.empty())
+    return llvm::createStringError("--json is for --network without -o, which writes a JSON file");
+  if ((c.network && c.output.empty()) || !c.count.empty())
     return llvm::Error::success();
   if (c.json)
     return llvm::createStringError("--json is for --network and --count: the other outputs are JSON files");
@@ -148,6 +151,13 @@ llvm::Error run(CommandLine &c) {
       return old.takeError();
     table = std::move(*old);
   }
+  if (c.network) {
+    bool isFirst = false;
+    if (rt::Status status = measureNetwork(c.measure, table, progress, isFirst); !status)
+      return llvm::createStringError(status.message());
+    return isFirst ? writeFile(c.output, table.toJson()) : llvm::Error::success();
+  }
+  c.measure.ranksHere = int(c.measure.mesh.numRanks());
   if (llvm::Error e = measureCollectives(c.measure, table, progress))
     return e;
   if (llvm::Error e = measureBeside(c.measure, table, progress))
@@ -173,7 +183,9 @@ int main(int argc, char **argv) {
   CLI::App app("Measures kernels and collectives on this machine", "tessera-profile");
   app.add_option("PROGRAM", c.program, "2-training.mlir of tessera-compile --dump-phases: its kernels are measured");
   auto *output = app.add_option("-o,--output", c.output, "Profile file to write")->type_name("FILE");
-  auto *mesh = app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2");
+  auto *mesh = app.add_option("--mesh", c.mesh,
+                              "Ranks that run at once, as threads or, with --network, as the launcher's "
+                              "processes: data=2,model=2");
   output->needs(mesh);
   mesh->needs(output);
   auto *topology = app.add_option("--write-topology", c.topology,
@@ -182,8 +194,7 @@ int main(int argc, char **argv) {
   auto *program = app.get_option("PROGRAM");
   app.add_flag("--network", c.network,
                "Measure the links among the machines on which a launcher has started this program: as tessera-run "
-               "--check, without a plan")
-      ->excludes(output)
+               "--check, without a plan; with -o, collectives among those ranks into a profile")
       ->excludes(topology)
       ->excludes(program);
   auto *count = app.add_option("--count", c.count,
@@ -226,7 +237,7 @@ int main(int argc, char **argv) {
   if (llvm::Error e = complete(c))
     return fail(std::move(e), rt::kExitUsage);
   rt::endOnInterrupt("tessera-profile");
-  if (c.network) {
+  if (c.network && c.output.empty()) {
     const rt::Status found = checkNetwork(c.json);
     return found ? 0 : fail(llvm::createStringError(found.message()), rt::kExitError);
   }

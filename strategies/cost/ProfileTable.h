@@ -38,6 +38,11 @@ public:
                                llvm::ArrayRef<dist::Shape> results, int elementBits);
   void addKernel(const std::string &key, double seconds) { seconds_[key] = seconds; }
   void addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds);
+  /// Forgets what depends on how ranks are connected: collectives, and what they are beside kernels.
+  void forgetCollectives() {
+    collectives_.clear();
+    beside_.reset();
+  }
   void setBeside(MeasuredBeside beside) { beside_ = beside; }
 
   bool empty() const { return seconds_.empty() && collectives_.empty() && !beside_; }

@@ -158,5 +158,30 @@ def the_network_is_checked_without_a_plan(c):
     c.finish(c.start([*command, "-o", "x", "--mesh", "2"]), code=2)
 
 
+@case
+def a_profile_has_the_collectives_of_the_links(c):
+    """Kernels stay those of the profile that is added to; collectives between its threads are forgotten."""
+    kernels, profile = c.folder / "kernels.json", c.folder / "profile.json"
+    kernels.write_text(json.dumps({"kernels": {"graph.relu 4->4 f32": 1e-6}, "beside": {"hand_over": 1, "per_byte": 1},
+                                   "collectives": {"all-reduce 2": [[1 << 30, 1e-3]], "all-reduce 8": [[1024, 1]]}}))
+    command = [str(a) for a in (c.bin / "tessera-profile", "--network", "--mesh", "data=2", "--add-to", kernels, "-o", profile,
+                                "--max-bytes", "512KiB", "--seconds", "0.001")]
+    try:
+        with Hosts(2) as hosts:
+            ranks = [c.start(command, rank_environment(r, 2, hosts.address("a"), 29500, 0, 1), hosts.on("ab"[r])) for r in range(2)]
+            texts = [c.finish(process) for process in ranks]
+    except Hosts.Skipped as reason:
+        return print(f"skipped: {reason}")
+    told = json.loads(profile.read_text())
+    expect("all-reduce 2, 524288 bytes" in texts[0] and texts[1] == "", texts)
+    expect(told["kernels"] == {"graph.relu 4->4 f32": 1e-6} and told["beside"]["per_byte"] < 1, told)
+    expect(set(told["collectives"]) == {f"{kind} 2" for kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")}, told)
+    points = told["collectives"]["all-reduce 2"]  # each rank sends half and half of the sum: 512 KiB at 25 MB/s, less the burst
+    expect(points[-1][0] == 512 << 10 and 0.9 * (448 << 10) / 25e6 < points[-1][1] < 0.5, points)
+    # Another number of ranks than the mesh has.
+    ranks = [c.start([*command[:3], "data=4", *command[4:]], rank_environment(r, 2, "127.0.0.1", 29522, r, 2)) for r in range(2)]
+    expect(all("mesh has 4 ranks" in text for text in [c.finish(process, code=1) for process in ranks]), "which mesh")
+
+
 if __name__ == "__main__":
     main(__doc__, Launching)

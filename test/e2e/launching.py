@@ -133,7 +133,7 @@ def rank_environment(rank, ranks, address, port, local=None, locals_=None):
 class TwoHosts:
     """Two network namespaces, 10.77.0.1 and 10.77.0.2, and a cable of limited bandwidth between them.
 
-    with TwoHosts() as hosts:              # raises Skipped without root
+    with TwoHosts() as hosts:              # raises Skipped without root; TwoHosts(10e9): bits per second
         c.start(command, environment, prefix=hosts.on(0))
         hosts.cut()
     """
@@ -142,6 +142,9 @@ class TwoHosts:
         pass
 
     addresses = ("10.77.0.1", "10.77.0.2")
+
+    def __init__(self, rate=200e6):
+        self.rate = rate
 
     def __enter__(self):
         if os.geteuid() != 0 or not shutil.which("ip"):
@@ -157,8 +160,8 @@ class TwoHosts:
                 self.ip("-n", name, "link", "set", "cable", "up")
                 self.ip("-n", name, "link", "set", "lo", "up")
                 if shutil.which("tc"):
-                    subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "cable", "root", "tbf", "rate", "200mbit",
-                                    "burst", "256k", "latency", "50ms"], capture_output=True)
+                    subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "cable", "root", "tbf", "rate", f"{self.rate:.0f}",
+                                    "burst", f"{max(256 << 10, self.rate / 8 * 2e-3):.0f}", "latency", "50ms"], capture_output=True)
         except subprocess.CalledProcessError as error:
             self.__exit__()
             raise self.Skipped(f"no network namespaces here: {error.stderr.strip()}") from None

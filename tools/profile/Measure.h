@@ -2,13 +2,15 @@
 //
 // The measurements of tessera-profile. Kernels run as they run in a plan: one operator on one rank's local shapes is
 // partitioned, emitted and executed by the backend, on as many threads at once as there are ranks, so that caches and
-// memory are shared as they will be. Collectives run between threads of this process. With the backend "cuda" ranks
-// have devices: a kernel runs on one, since devices share nothing, and collectives run between them.
+// memory are shared as they will be. Collectives run between threads of this process, or between processes that a
+// launcher has started, so over the links between their machines. With the backend "cuda" ranks have devices: a kernel
+// runs on one, since devices share nothing, and collectives run between them.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TOOLS_PROFILE_MEASURE_H
 #define TESSERA_TOOLS_PROFILE_MEASURE_H
 
+#include "runtime/comm/Communicator.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
 #include "strategies/space/Program.h"
@@ -22,6 +24,11 @@ struct MeasureOptions {
   std::string backend = "cpu";          // "cuda": on devices
   double seconds = 0.02;                // per measurement, after one run to warm up
   int64_t maxBytes = int64_t(16) << 20; // the largest buffer of a collective
+  rt::World *world = nullptr;           // the ranks are processes, and this is its place among them; else threads
+  int ranksHere = 0;                    // how many of the ranks share this machine's cores
+
+  /// Runs `body` on every rank: on threads, or on the one that this process is.
+  rt::Status onRanks(const std::function<rt::Status(rt::World &)> &body) const;
 };
 
 using Progress = std::function<void(const std::string &)>;
@@ -32,7 +39,7 @@ llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options,
                            const Progress &progress);
 
 /// Measures all-reduce, all-gather, reduce-scatter and all-to-all among groups of every size that axes of the mesh
-/// form.
+/// form. Between processes the table is complete on rank 0.
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
                                const Progress &progress);
 

@@ -110,7 +110,7 @@ llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTabl
     return llvm::Error::success();
   const size_t sizes[] = {kSmall, size_t(options.maxBytes) / 4 * 4};
   double delays[] = {0, 0}; // by size, mean over the ranks
-  rt::Status status = rt::runRanks(ranks, [&](rt::World &world) -> rt::Status {
+  rt::Status status = options.onRanks([&](rt::World &world) -> rt::Status {
     std::vector<int> all(static_cast<size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     auto everyone = world.group(all), group = world.group(all);
@@ -120,7 +120,7 @@ llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTabl
     if (!platform)
       return platform.status();
     rt::LoadOptions load;
-    load.threads = rt::threadsPerRank(ranks);
+    load.threads = rt::threadsPerRank(options.ranksHere);
     auto product = rt::LoadedProduct::load(*platform->backend, load, plan::F32, kSize);
     if (!product)
       return product.status();
@@ -143,7 +143,7 @@ llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTabl
   strategies::Topology machine;
   machine.devices = rt::availableCores();
   machine.shared = true;
-  const double share = machine.share(ranks);
+  const double share = machine.share(options.ranksHere);
   auto sent = [&](size_t bytes) {
     dist::Collective sum;
     sum.kind = dist::CollectiveKind::AllReduce;

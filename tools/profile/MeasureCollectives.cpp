@@ -80,6 +80,10 @@ rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator
 
 } // namespace
 
+rt::Status MeasureOptions::onRanks(const std::function<rt::Status(rt::World &)> &body) const {
+  return world ? body(*world) : rt::runRanks(int(mesh.numRanks()), body);
+}
+
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
                                const Progress &progress) {
   int ranks = int(options.mesh.numRanks());
@@ -92,7 +96,7 @@ llvm::Error measureCollectives(const MeasureOptions &options, strategies::Profil
     if (int size = int(options.mesh.size(axes)); size > 1)
       sizes.insert(size);
   }
-  rt::Status status = rt::runRanks(ranks, [&](rt::World &world) -> rt::Status {
+  rt::Status status = options.onRanks([&](rt::World &world) -> rt::Status {
     std::vector<int> all(static_cast<size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     auto everyone = world.group(all);

@@ -6,6 +6,7 @@
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/launch/Launcher.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -41,9 +42,8 @@ Result<std::unique_ptr<World>> join(const LaunchContext &context, double peerTim
   return createTcpWorld(options);
 }
 
-} // namespace
-
-Status checkNetwork(bool json) {
+/// Runs `body` as the rank that a launcher has made of this process.
+Status asLaunched(const std::function<Status(World &, const LaunchContext &)> &body) {
   LaunchOptions options;
   options.elastic = true; // the launcher says how many ranks there are
   Result<LaunchContext> context = decideLaunch(options, 1, environment);
@@ -55,11 +55,25 @@ Status checkNetwork(bool json) {
   Result<std::unique_ptr<World>> world = join(*context, options.peerTimeout);
   if (!world)
     return world.status();
+  std::vector<std::unique_ptr<World>> worlds;
+  worlds.push_back(std::move(*world));
+  return runRanks(std::move(worlds), [&](World &world) { return body(world, *context); });
+}
+
+llvm::Error measure(const MeasureOptions &options, strategies::ProfileTable &table, const Progress &progress) {
+  if (llvm::Error e = measureCollectives(options, table, progress))
+    return e;
+  return measureBeside(options, table, progress);
+}
+
+} // namespace
+
+Status checkNetwork(bool json) {
   Status found;
-  auto body = [&](World &world) -> Status {
+  Status status = asLaunched([&](World &world, const LaunchContext &context) -> Status {
     CheckOptions check;
-    check.localRank = context->localRank;
-    if (context->transport == Transport::Mpi)
+    check.localRank = context.localRank;
+    if (context.transport == Transport::Mpi)
       check.libraries = mpiLibrary();
     Result<CheckReport> report = checkRanks(emptyPlans(world.size()), check, world);
     if (!report)
@@ -69,11 +83,24 @@ Status checkNetwork(bool json) {
     std::fputs((json ? checkJson(*report) : checkText(*report)).c_str(), stdout);
     found = checkFault(*report);
     return Status();
-  };
-  std::vector<std::unique_ptr<World>> worlds;
-  worlds.push_back(std::move(*world));
-  TESSERA_RETURN_IF_ERROR(runRanks(std::move(worlds), body));
-  return found;
+  });
+  return status.ok() ? found : status;
+}
+
+Status measureNetwork(MeasureOptions options, strategies::ProfileTable &table, const Progress &progress,
+                      bool &isFirst) {
+  table.forgetCollectives();
+  return asLaunched([&](World &world, const LaunchContext &context) -> Status {
+    if (world.size() != int(options.mesh.numRanks()))
+      return Status::error("--network: the mesh has " + std::to_string(options.mesh.numRanks()) +
+                           " ranks, but the launcher started " + std::to_string(world.size()));
+    isFirst = world.rank() == 0;
+    options.world = &world;
+    options.ranksHere = std::max(1, context.localRanks);
+    llvm::Error e = measure(
+        options, table, isFirst ? progress : [](const std::string &) {});
+    return e ? Status::error(llvm::toString(std::move(e))) : Status();
+  });
 }
 
 } // namespace tessera
