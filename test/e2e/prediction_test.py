@@ -79,6 +79,20 @@ def a_profile_is_measured_and_used(c):
     expect(json.loads((c.folder / "again.json").read_text())["kernels"] == table["kernels"], "kernels are kept")
 
 
+
+@case
+def a_profile_of_micro_batches_is_measured(c):
+    """Kernels have the rows of a micro-batch. What picks and adds them up is no program of its own, and is left out."""
+    parts = ("--accumulate", 2, "--optimizer", "sgd:lr=0.1")
+    c.compile("--dump-phases", c.folder / "phases", *parts)
+    profile = c.folder / "machine.json"
+    c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--mesh", "data=2,model=2", "-q", "-o", profile,
+          "--seconds", "1e-6", "--max-bytes", "8KiB")
+    kernels = json.loads(profile.read_text())["kernels"]
+    expect(any(k.startswith("graph.matmul 3x") for k in kernels), f"12 rows on 4 ranks: {list(kernels)}")
+    expect(not any("micro" in k or "accumulate" in k for k in kernels), f"{list(kernels)}")
+    c.compile("--profile", profile, *parts)
+
 @case
 def broken_profiles_and_programs_are_refused(c):
     for value, needed in (({"kernels": {}, "collectives": {"all-reduce": [[1, 1]]}}, "'all-reduce'"),

@@ -4,6 +4,7 @@
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 #include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/session/Platform.h"
@@ -159,7 +160,8 @@ llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, Profi
     if (!program)
       return program.takeError();
     for (const auto &cls : program->classes) {
-      if (cls->part != graph::LoopPart::None || strategies::isNoKernel(*cls))
+      // What takes rows of a micro-batch or adds up over all of them is no program of its own.
+      if (cls->part != graph::LoopPart::None || strategies::isNoKernel(*cls) || graph::microBatches(cls->sample))
         continue;
       for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
         strategy.results.clear(); // a kernel does not depend on the sharding of its results afterwards
