@@ -3,8 +3,8 @@
 
 usage: PYTHON test/benchmark/torch_contestant.py TASK JSON      prints one JSON object as its last line
 
-Tasks: facts (of a network: files x.npy, y.npy and net.onnx in a folder), train, infer, product (a yardstick). The keys of
-JSON are the parameters of the function of the task's name.
+Tasks: facts (of a network: files x.npy, y.npy and net.onnx in a folder), train, pipeline (dense layers in stages), infer, product (a
+yardstick). The keys of JSON are the parameters of the function of the task's name.
 """
 import inspect
 import json
@@ -127,6 +127,34 @@ def train(network, steps, threads=2, channels_last=False, compiled=False, precis
     return {"times": times, "losses": losses}
 
 
+def pipeline(width, layers, batch, parts, schedule, steps, threads=1):
+    """Dense layers with rectifiers, as many on every rank, trained in stages by torch.distributed.pipelining."""
+    import torch
+    from torch.distributed import pipelining
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.distributed.init_process_group("gloo")
+    net = torch.nn.Sequential(*(layer for _ in range(layers // ranks) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())))
+    stage = pipelining.PipelineStage(net, rank, ranks, torch.device("cpu"))
+    kind = {"1f1b": pipelining.Schedule1F1B, "gpipe": pipelining.ScheduleGPipe}[schedule]
+    order = kind(stage, parts, loss_fn=torch.nn.functional.cross_entropy)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    x, y, losses = torch.randn(batch, width), torch.randint(0, width, (batch,)), []
+
+    def step():
+        optimizer.zero_grad()
+        found = []
+        order.step(*([x] if rank == 0 else []), **({"target": y, "losses": found} if rank == ranks - 1 else {}))
+        optimizer.step()
+        losses.extend([sum(loss.item() for loss in found) / parts] if found else [])
+
+    times = timed(step, steps)
+    torch.distributed.destroy_process_group()
+    return {"times": times, "losses": losses}
+
+
 def infer(engine, network, folder, steps, threads=2):
     """The times of batches, and the first output in out.npy."""
     x = np.load(pathlib.Path(folder) / "x.npy")
@@ -168,7 +196,7 @@ def infer(engine, network, folder, steps, threads=2):
 def main():
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     warnings.filterwarnings("ignore")  # of the exporter, for every BatchNorm's counter
-    task = {f.__name__: f for f in (product, facts, train, infer)}[sys.argv[1]]
+    task = {f.__name__: f for f in (product, facts, train, pipeline, infer)}[sys.argv[1]]
     result = task(**json.loads(sys.argv[2]))
     # Not getrusage: its maximum counts the parent's memory between fork and exec.
     result["peak_mib"] = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024

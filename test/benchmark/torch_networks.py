@@ -145,6 +145,9 @@ NETWORKS = {
     "resnet50_224": (lambda: resnet50(False), images(8, 224), ids(1000, 8), False, True),
     "mlp": (mlp, np.random.default_rng(2).standard_normal((256, 4096)).astype(np.float32), ids(4096, 256), False, False),
     "unet": (Unet, images(4, 128), ids(21, 4, 128, 128), False, True),
+    # to see whether a script works
+    "gpt2_small": (lambda: Gpt2(2, 64, 4, 500, 32), ids(500, 4, 32), ids(500, 4, 32), True, False),
+    "bert_small": (lambda: Bert(2, 64, 4, 500, 32), ids(500, 4, 32), ids(2, 4), True, False),
     # for inference: in training they drop parts at random
     "mobilenet_v3": (lambda: torchvision_model("mobilenet_v3_large"), images(8, 224), ids(1000, 8), False, True),
     "efficientnet_b0": (lambda: torchvision_model("efficientnet_b0"), images(8, 224), ids(1000, 8), False, True),

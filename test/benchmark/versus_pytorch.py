@@ -46,15 +46,17 @@ class Failed(Exception):
     pass
 
 
+def peer_environment(python, threads):
+    """What a Python with PyTorch needs in its environment."""
+    env = {"OMP_NUM_THREADS": str(threads)}
+    if str(python) == "/usr/bin/python3" and (openblas := glob.glob("/usr/lib/*/openblas-pthread")):
+        env["LD_LIBRARY_PATH"] = openblas[0] + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+    return env
+
+
 class Machine:
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
-
-    def environment(self, threads, **more):
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads), **more)
-        if self.args.python == "/usr/bin/python3" and (openblas := glob.glob("/usr/lib/*/openblas-pthread")):
-            env["LD_LIBRARY_PATH"] = openblas[0] + ":" + env.get("LD_LIBRARY_PATH", "")
-        return env
 
     def peer(self, task, ranks=1, **options):
         """A task of torch_contestant.py in `ranks` processes; rank 0's result, with the memory of all."""
@@ -67,7 +69,7 @@ class Machine:
                 port = str(free.getsockname()[1])
             more = [{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks), "RANK": str(rank)}
                     for rank in range(ranks)]
-        running = [subprocess.Popen([str(c) for c in command], env=self.environment(options.get("threads", 2), **m),
+        running = [subprocess.Popen([str(c) for c in command], env=os.environ | peer_environment(self.args.python, options.get("threads", 2)) | m,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for m in more]
         try:
             outputs = [process.communicate(timeout=self.args.limit) for process in running]
