@@ -110,7 +110,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                      f.search.optimal ? std::string("optimal, gap 0 %")
                                       : formatv("gap {0:F2} %", 100 * f.search.gap()).str(),
                      f.search.stopped ? ", interrupted" : "");
-    if (f.search.besideBound > 0)
+    if (f.hasBesideBound())
       out += formatv("             with all hidden that can be: at least {0}, gap {1:F2} %\n",
                      milliseconds(f.search.besideBound), 100 * f.besideGap());
   }

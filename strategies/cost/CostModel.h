@@ -34,6 +34,7 @@
 #include "strategies/space/Program.h"
 #include "strategies/space/StrategyGraph.h"
 
+#include <algorithm>
 #include <map>
 
 namespace tessera::strategies {
@@ -81,6 +82,9 @@ public:
   /// The part of its time, from 0 to 1, by which a collective delays kernels that run beside it. A rank sends `bytes` in
   /// `ns` by it.
   double workBeside(double bytes, double ns) const;
+
+  /// A part that workBeside() is never below.
+  double leastSlowing() const { return topology_.shared ? 0 : std::clamp(topology_.beside.slowdown, 0.0, 1.0); }
 
   /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
   Cost kernel(double flops, int bits, double streamed) const;

@@ -10,10 +10,17 @@ namespace tessera::strategies {
 static constexpr int kSearches = 2;
 static constexpr double kLargeWork = 0.5;
 /// Weights are parts of so many: half of them at first, and then nearer to where both take equally long.
-static constexpr int64_t kParts = 8;
+static constexpr int64_t kParts = 256;
 /// The effort of each further search, as a part of the first one's budget and of what that has done. Set by hand, so
 /// that a compilation takes little longer.
 static constexpr double kWorkOfBudget = 0.1, kWorkOfFirst = 0.08, kLeastWork = 0.01;
+
+/// Weights for a bound: `part` of kParts are compute's. Where several kinds of links are busy at once, a step may take less
+/// time than all its messages, but not less than half of what both take; then at least half of the parts are compute's.
+static Weights boundWeights(int64_t part, const CostModel &model) {
+  const int64_t ofKernels = model.hasOneLink() ? part : 2 * part - kParts; // the others are of M, or half of C + M
+  return {part, kParts - part, int64_t(model.leastSlowing() * double(std::max<int64_t>(0, ofKernels)))};
+}
 
 llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,
                          const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned) {
@@ -25,18 +32,20 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
   int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
   Cost compute = planned.compute, communication = planned.communication;
   const int searches = rules.work > kLargeWork ? 1 : kSearches;
-  for (int search = 0; search < searches; ++search) {
-    (compute >= communication ? none : whole) = part;
-    part = (none + whole) / 2;
-    const Weights weights{part, kParts - part};
+  auto searchWith = [&](int64_t ofCompute) {
+    const Weights weights = boundWeights(ofCompute, model);
     WideGraph problem = weighted(all.wide, weights);
     options.start = &choice;
     WideSolution found = searchWide(problem, options);
     report.work += found.solution.work;
-    // Where several kinds of links are busy at once, a step may take less time than all its messages, but not less than
-    // half of what both take.
-    if (part >= kParts / 2 || model.hasOneLink())
+    if (ofCompute >= kParts / 2 || model.hasOneLink())
       report.besideBound = std::max(report.besideBound, weights.bound(found.solution.lowerBound));
+    return found;
+  };
+  for (int search = 0; search < searches; ++search) {
+    (compute >= communication ? none : whole) = part;
+    part = (none + whole) / 2;
+    WideSolution found = searchWith(part);
     if (found.solution.choice.empty() || found.solution.cost >= kForbidden)
       break;
     BuiltGraph narrowed = optionsOf(all);
@@ -62,6 +71,10 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
     report.cost = std::max(planned.compute + planned.communication, report.lowerBound);
     report.optimal = false;
   }
+  // Once more for the bound alone, without an answer to price. Where one side has been longer all the time, nearly the
+  // whole weight belongs to it.
+  (compute >= communication ? none : whole) = part;
+  searchWith(none == 0 ? 1 : whole == kParts ? kParts - 1 : (none + whole) / 2);
   return llvm::Error::success();
 }
 

@@ -290,7 +290,7 @@ Json toJson(const AssignReport &report) {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},
           {"gap", f.search.gap()},         {"optimal", f.search.optimal}, {"nodes", f.search.nodes},
           {"edges", f.search.edges},       {"options", f.search.options}};
-    if (f.search.besideBound > 0)
+    if (f.hasBesideBound())
       function["search"]["beside"] = {{"lower_bound_ns", f.search.besideBound}, {"gap", f.besideGap()}};
     if (f.search.stopped)
       function["search"]["stopped"] = true;

@@ -9,6 +9,9 @@
 //   Solution found = searchWide(problem, options).solution;
 //   weights.bound(found.lowerBound)            // ns: no step takes less
 //
+// Kernels take longer beside messages, by a part s of their time at least. So no step takes less than C + s M either, and
+// in each mean C may count with s M.
+//
 // M is what messages take at least, however they are joined (CostParts).
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -22,10 +25,12 @@ namespace tessera::strategies {
 /// Whole numbers, so that weighted costs are.
 struct Weights {
   int64_t compute = 1, communication = 1;
+  int64_t slowing = 0; // what messages count more, since they slow down the kernels beside them
 
   int64_t sum() const { return compute + communication; }
-  Cost of(CostParts parts) const { return compute * parts.compute + communication * parts.least; }
-  /// What max(C, M) is at least if no choice has a weighted cost below `cost`.
+  Cost of(CostParts parts) const { return compute * parts.compute + (communication + slowing) * parts.least; }
+  /// What a step is at least if no choice has a weighted cost below `cost`: max(C + s M, M), where slowing is s times the
+  /// weight of C + s M in the mean.
   Cost bound(Cost cost) const { return (cost + sum() - 1) / sum(); }
 };
 
