@@ -131,11 +131,18 @@ private:
         continue;
       if (!measure(p, interval))
         return {};
+      UnitPlaces places;
       for (int end = p + 1; end <= n && time_[size_t(end)] - time_[size_t(p)] <= interval; ++end) {
+        const UnitPlaces &more = units_.places[size_t(end) - 1];
+        places = {std::max(places.first, more.first), std::min(places.last, more.last)};
+        if (places.first > places.last)
+          break;
         const int64_t latency = latency_[size_t(p)][size_t(end - p - 1)]; // and interval
         if (latency > interval)
           continue;
-        for (int s = std::max(first, few[size_t(end)] - 1); s <= std::min(last, many[size_t(end)] - 1); ++s) {
+        // The stage is the one before those that lie behind it.
+        const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(places.last, stages_ - 1)});
+        for (int s = fewest; s <= std::min({last, many[size_t(end)] - 1, stages_ - 1 - places.first}); ++s) {
           const Place &from = at(p, s);
           if (from.latency == kNever)
             continue;

@@ -24,13 +24,13 @@ constexpr int kVainRounds = 6; // of new orders, before the search near orders e
 class StageFinder {
 public:
   StageFinder(const StageProblem &problem, const StageOptions &options)
-      : problem_(problem), options_(options), left_(int64_t(options.work * kStepsOfWork)), units_(makeUnits(problem)),
+      : problem_(problem), options_(options), left_(int64_t(options.work * kStepsOfWork)), units_(boundUnits(problem)),
         work_(workOf(problem, units_)) {}
 
   FoundStages run() {
     found_.value = kNever;
     found_.units = units_.count();
-    const Units byDepth = reorderUnits(problem_, units_, breadthFirst());
+    const Units byDepth = reorderUnits(problem_, units_, byPlaces(units_, breadthFirst()));
     tryEven(units_);
     tryEven(byDepth);
     tryNear(units_, 0, 1);
@@ -51,6 +51,25 @@ public:
   }
 
 private:
+  /// The order, but units that must be in later stages first: a cut that puts nodes where they are bound may lie along no
+  /// other order.
+  static std::vector<int> byPlaces(const Units &units, std::vector<int> order) {
+    auto place = [&](int u) {
+      const UnitPlaces &places = units.places[size_t(u)];
+      return int64_t(places.first) + places.last;
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return place(a) > place(b); });
+    return order;
+  }
+  static Units boundUnits(const StageProblem &problem) {
+    Units units = makeUnits(problem);
+    if (std::all_of(problem.nodes.begin(), problem.nodes.end(), [](const StageNode &node) { return node.stage < 0; }))
+      return units;
+    std::vector<int> order(size_t(units.count()));
+    std::iota(order.begin(), order.end(), 0);
+    return reorderUnits(problem, units, byPlaces(units, std::move(order)));
+  }
+
   SearchedStages search(const Units &units, const Downsets &lattice, const StageWork &work, size_t labels,
                         bool freePulled) {
     const SearchLimits limits{.labels = labels, .steps = left_, .stop = options_.stop, .freePulled = freePulled};

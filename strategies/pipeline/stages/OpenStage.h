@@ -11,6 +11,8 @@
 
 #include "strategies/pipeline/stages/Units.h"
 
+#include <algorithm>
+
 namespace tessera::strategies {
 
 class OpenStage {
@@ -28,11 +30,16 @@ public:
 
   const std::vector<int> &units() const { return stage_; }
   const Sums &sums(size_t way) const { return sums_[way]; }
+  /// Where all of its units may be.
+  UnitPlaces places() const { return places_.empty() ? UnitPlaces() : places_.back(); }
+  bool mayBe(int stage) const { return places().first <= stage && stage <= places().last; }
 
   void add(int unit) {
     for (int v : units_.valuesOf[size_t(unit)])
       count(v, unit, true);
     stage_.push_back(unit);
+    const UnitPlaces old = places(), &more = units_.places[size_t(unit)];
+    places_.push_back({std::max(old.first, more.first), std::min(old.last, more.last)});
     sum(unit, 1);
   }
   /// Takes the unit away that was added last.
@@ -41,6 +48,7 @@ public:
     for (int v : units_.valuesOf[size_t(unit)])
       count(v, unit, false);
     stage_.pop_back();
+    places_.pop_back();
     sum(unit, -1);
   }
 
@@ -96,6 +104,7 @@ private:
   const StageProblem &problem_;
   const Units &units_;
   std::vector<int> stage_; // units
+  std::vector<UnitPlaces> places_; // of the first of them, as many as there are
   std::vector<Sums> sums_; // by way
   int64_t bytes_ = 0;
   std::vector<int> inside_;  // by value: readers in the stage

@@ -40,6 +40,8 @@ std::string checkDevices(const StageProblem &problem) {
 std::string checkNode(const StageProblem &problem, size_t n, double &time, double &memory, double &synced) {
   const StageNode &node = problem.nodes[n];
   const std::string name = "node " + std::to_string(n);
+  if (node.stage < -1 || (node.stage >= 0 && node.stage >= problem.stages))
+    return name + " is bound to stage " + std::to_string(node.stage) + " of " + std::to_string(problem.stages);
   if (node.ways.size() != problem.ways.size())
     return name + " needs an entry for each of the " + std::to_string(problem.ways.size()) + " ways";
   double longest = 0, largest = 0, most = 0;
@@ -165,6 +167,8 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
         return fail(stageName(i) + " has a node that there is not");
       if (at[size_t(node)] >= 0)
         return fail("node " + std::to_string(node) + " is in two stages");
+      if (const int bound = problem.nodes[size_t(node)].stage; bound >= 0 && bound != int(i))
+        return fail("node " + std::to_string(node) + " is in " + stageName(i) + ", but bound to " + stageName(size_t(bound)));
       at[size_t(node)] = int(i);
     }
     const StageWay &way = problem.ways[size_t(stage.way)];

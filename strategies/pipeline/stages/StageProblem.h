@@ -10,7 +10,7 @@
 // A value that leaves a stage is sent once by its producer's stage, and received once by every other stage that reads
 // it. Values of the forward pass go to the same stage or a later one, those of the backward pass to the same or an
 // earlier one. Both directions are one node and two values. What the backward pass reads of the forward pass may go
-// either way.
+// either way. A node may be bound to a stage, if a number of stages is asked for.
 //
 // Of a stage with d replicas, behind which others with a replicas lie in all:
 //
@@ -53,6 +53,7 @@ struct StageNodeWay {
 
 struct StageNode {
   std::vector<StageNodeWay> ways; // by way
+  int stage = -1;                 // where it must be; negative: anywhere
 };
 
 /// Where the stages that read a value lie.

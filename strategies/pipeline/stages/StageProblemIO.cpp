@@ -115,6 +115,8 @@ private:
     StageNode node;
     if (!read_.isObject(json, where))
       return node;
+    if (json.contains("stage"))
+      node.stage = read_.index(json, "stage", where);
     if (!json.contains("ways")) {
       node.ways.assign(std::min(ways, kMostWays), nodeWay(json, where));
       return node;

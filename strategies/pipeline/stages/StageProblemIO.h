@@ -11,9 +11,10 @@
 //    "values": [{"from": 0, "to": [1], "bytes": 6},
 //               {"from": 1, "to": [0], "bytes": 6, "order": "backward"}]}
 //
-// More may be said: "stages": 2 asks for so many; "most_replicas": 4 lets a stage have up to 4. Several "ways", each
-// {"devices": KIND, "size": DEVICES}, are the choices of a stage; without them there is one for each kind of devices,
-// with one device. A node may list its costs by way, and variants in each, and say null where it cannot be run:
+// More may be said: "stages": 2 asks for so many, and "stage": 0 binds a node to one of them; "most_replicas": 4 lets a
+// stage have up to 4. Several "ways", each {"devices": KIND, "size": DEVICES}, are the choices of a stage; without them
+// there is one for each kind of devices, with one device. A node may list its costs by way, and variants in each, and
+// say null where it cannot be run:
 //
 //   {"ways": [{"variants": [{"forward": 8, "held": 10}, {"forward": 11, "held": 2}]}, {"forward": 4, "held": 5}, null]}
 //

@@ -242,6 +242,8 @@ private:
 
   /// Whether the stage, or one that holds it, can be part of a better plan.
   bool viable() {
+    if (const UnitPlaces places = stage_.places(); places.first > places.last)
+      return false;
     bool possible = false;
     for (size_t w = 0; w < problem_.ways.size() && !possible; ++w) {
       const Sums &sums = stage_.sums(w);
@@ -295,6 +297,8 @@ private:
 
   void extend(uint32_t l, uint32_t to, int way, int copies, StageTimes times) {
     const Label &before = labels_[l];
+    if (problem_.stages > 0 && !stage_.mayBe(problem_.stages - 1 - before.stages))
+      return;
     const size_t kind = size_t(problem_.ways[size_t(way)].devices);
     Label label{.latency = latencyOf(before, times),
                 .interval = std::max(before.interval, times.interval),

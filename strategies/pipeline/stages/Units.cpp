@@ -1,7 +1,6 @@
 #include "strategies/pipeline/stages/Units.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace tessera::strategies {
@@ -100,6 +99,18 @@ Units unitsOf(const StageProblem &problem, const std::vector<int> &unitOf, int c
         reach[i] |= units.reach[size_t(v)][i];
     }
   }
+  units.places.resize(size_t(count));
+  for (size_t n = 0; n < unitOf.size(); ++n)
+    if (const int stage = problem.nodes[n].stage; stage >= 0) {
+      UnitPlaces &places = units.places[size_t(unitOf[n])];
+      places = {std::max(places.first, stage), std::min(places.last, stage)};
+    }
+  for (int u = 0; u < count; ++u)
+    for (int v : units.after[size_t(u)])
+      units.places[size_t(v)].last = std::min(units.places[size_t(v)].last, units.places[size_t(u)].last);
+  for (int u = count - 1; u >= 0; --u)
+    for (int v : units.after[size_t(u)])
+      units.places[size_t(u)].first = std::max(units.places[size_t(u)].first, units.places[size_t(v)].first);
   return units;
 }
 

@@ -14,6 +14,8 @@
 
 #include "strategies/pipeline/stages/StageProblem.h"
 
+#include <limits>
+
 namespace tessera::strategies {
 
 /// Sums over the nodes of a unit in one way.
@@ -22,6 +24,11 @@ struct UnitWay {
   bool varies = false;                               // a node has several variants
   int64_t time = 0, fixed = 0, held = 0, synced = 0; // of the fastest variants
   int64_t least = 0;                                 // bytes of the smallest variants, with one micro-batch in flight
+};
+
+/// The stages in which a unit may be: those to which its nodes are bound, and none before or behind what it waits for.
+struct UnitPlaces {
+  int first = 0, last = std::numeric_limits<int>::max();
 };
 
 struct UnitValue {
@@ -34,6 +41,7 @@ struct UnitValue {
 struct Units {
   std::vector<std::vector<int>> nodes;    // by unit
   std::vector<std::vector<UnitWay>> ways; // by unit and way
+  std::vector<UnitPlaces> places;         // by unit
   std::vector<UnitValue> values;
   std::vector<std::vector<int>> valuesOf;   // by unit: places in `values`
   std::vector<std::vector<int>> after;      // by unit: those that can only be taken once it is

@@ -23,7 +23,7 @@ TEST_CASE("a problem of stages is read as it is written") {
       R"({"micro_batches": 8, "goal": "batch", "in_flight": "zb-h2", "stages": 2, "most_replicas": 4,
           "devices": [{"count": 4, "memory": 1000, "bandwidth": 2.5}, {"count": 1}],
           "ways": [{"size": 2}, {"devices": 1}],
-          "nodes": [{"forward": 3, "input": 4, "weight": 2, "fixed": 40, "held": 10, "synced": 7},
+          "nodes": [{"forward": 3, "input": 4, "weight": 2, "fixed": 40, "held": 10, "synced": 7, "stage": 1},
                     {"ways": [{"variants": [{"forward": 8, "held": 10}, {"forward": 11}], "synced": 1}, null]}],
           "values": [{"from": 0, "to": [1], "bytes": 6, "sent": [0, 4]},
                      {"from": 1, "to": [0], "order": "backward"}]})",
@@ -40,6 +40,8 @@ TEST_CASE("a problem of stages is read as it is written") {
   CHECK(problem->devices[1].memory == -1);
   CHECK(problem->ways[0].size == 2);
   CHECK(problem->ways[1].devices == 1);
+  CHECK(problem->nodes[0].stage == 1);
+  CHECK(problem->nodes[1].stage == -1);
   CHECK(problem->nodes[0].ways.size() == 2);
   CHECK(problem->nodes[0].ways[1].variants[0].time() == 9);
   CHECK(problem->nodes[0].ways[1].synced == 7);
@@ -83,6 +85,8 @@ TEST_CASE("a bad problem of stages is told in a sentence") {
   CHECK(errorOf(with(R"("nodes": [{}], "goal": "speed")")) ==
         "s.json: the problem: 'goal' is not 'bottleneck' or 'batch'");
   CHECK(errorOf(with(R"("nodes": [{}], "stages": 2)")) == "s.json: 1 nodes make no 2 stages");
+  CHECK(errorOf(with(R"("nodes": [{}, {"stage": 2}], "stages": 2)")) == "s.json: node 1 is bound to stage 2 of 2");
+  CHECK(errorOf(with(R"("nodes": [{"stage": 0}])")) == "s.json: node 0 is bound to stage 0 of 0");
   CHECK(errorOf(with(R"("nodes": [{}], "micro_batches": 0)")) ==
         "s.json: a problem needs one micro-batch and one replica at least");
 }
