@@ -53,6 +53,8 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     if (llvm::Error e = setMesh(assign.mesh, std::move(*pipelined)))
       return e;
   }
+  if (llvm::Error e = checkGivenStages())
+    return e;
   assign.stop = options.stop;
   assign.reproducible = options.leaves > 0;
   if (options.watch)
@@ -76,6 +78,24 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     training.perRank = hybrid.has_value();
     setMicroBatches(training.accumulate);
   }
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::checkGivenStages() const {
+  if (assign.user.stages.empty())
+    return llvm::Error::success();
+  const char *file = assign.user.origin.c_str();
+  if (!pipeline)
+    return llvm::createStringError(
+        "strategy file %s: it gives operators stages, but mesh %s has none; use a mesh such as "
+        "stage=2,data=2",
+        file, assign.mesh.str().c_str());
+  const int stages = pipeline->options.places(pipeline->mesh.axisSize(0)).stages();
+  for (const strategies::UserStage &given : assign.user.stages)
+    if (given.stage >= stages)
+      return llvm::createStringError(
+          "strategy file %s: operator '%s': there is no stage %lld; the %d stages are 0 to %d", file, given.op.c_str(),
+          (long long)given.stage, stages, stages - 1);
   return llvm::Error::success();
 }
 

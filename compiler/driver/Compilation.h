@@ -73,6 +73,9 @@ public:
   void say(const std::string &line) const { progress_(line); }
 
 private:
+  /// An error if the user gives operators stages that there are not.
+  llvm::Error checkGivenStages() const;
+
   strategies::Overlapping overlap_ = {}; // that was asked for
   const Progress &progress_;
   std::string said_; // the error messages of the passes

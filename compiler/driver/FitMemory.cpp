@@ -116,7 +116,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   fitted.local = module.clone();
   if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
-  fitted.strategies = strategies::saveStrategies(*fitted.local);
+  fitted.strategies = strategies::saveStrategies(*fitted.local, run.assign.user.stages);
   const strategies::JoinOptions asked = strategies::joinOf(assign);
   strategies::JoinOptions join = asked;
   if (run.pipeline)
@@ -442,7 +442,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
     if (llvm::Error e = choose(run, *program, limited, fitted))
       return e;
     if (!run.options.saveStrategies.empty())
-      fitted.strategies = strategies::saveStrategies(*program);
+      fitted.strategies = strategies::saveStrategies(*program, run.assign.user.stages);
     largest = {};
     for (const strategies::FunctionReport &function : fitted.report.functions)
       if (function.peakBytes > largest.peakBytes)

@@ -65,13 +65,16 @@ static llvm::Expected<double> gradientScale(const Compilation &run, ModuleOp mod
   return llvm::createStringError("--gradient-reduction sum: the model has no input with a batch");
 }
 
-/// The operators that the user's strategies name. They must not be fused, because strategies are chosen later.
+/// The operators that the user's strategies name. They must not be fused, because strategies are chosen later. Nor must
+/// those whose own names were given a stage; where a pattern names all parts, what they are fused to has one of the
+/// names.
 static compiler::FuseAttentionPassOptions namedByUser(const Compilation &run, ModuleOp module) {
   compiler::FuseAttentionPassOptions options;
   module.walk([&](Operation *op) {
     const std::string name = graph::nameOf(op);
     if (llvm::any_of(run.assign.user.entries,
-                     [&](const strategies::UserEntry &entry) { return strategies::matchesName(entry.op, name); }))
+                     [&](const strategies::UserEntry &entry) { return strategies::matchesName(entry.op, name); }) ||
+        llvm::any_of(run.assign.user.stages, [&](const strategies::UserStage &entry) { return entry.op == name; }))
       options.keep.push_back(name);
   });
   return options;
@@ -234,10 +237,12 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
                            const strategies::JoinOptions &join, compiler::PipelineReport &report) {
   const strategies::CostModel all(run.pipeline->mesh, run.assign.topology, run.assign.profile);
   const strategies::StagePlaces places = run.pipeline->options.places(run.pipeline->mesh.axisSize(0));
-  const compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places, join};
+  compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places, join};
   if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
         compiler::buildWholePipeline(passes, [&](const dist::Mesh &) { return model.collectiveCost(); });
       }))
+    return e;
+  if (llvm::Error e = strategies::givenStages(module, run.assign.user).moveInto(costs.given))
     return e;
   if (llvm::Error e = compiler::placeOperators(module, costs))
     return e;

@@ -162,6 +162,13 @@ void ForwardPass::addArguments(strategies::StageProblem &problem, llvm::ArrayRef
   });
 }
 
+int ForwardPass::givenTo(int s, const PipelineCosts &costs) const {
+  if (costs.given.empty() || !operatorOf(s)->hasAttr(graph::kNameAttr))
+    return kNone;
+  auto it = costs.given.find(graph::nameOf(operatorOf(s)));
+  return it == costs.given.end() ? kNone : it->second;
+}
+
 strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const PipelineCosts &costs,
                                               std::vector<int> &steps, bool anywhere) const {
   strategies::StageProblem problem;
@@ -171,7 +178,7 @@ strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const 
     if (isForward(s)) {
       node[size_t(s)] = int(steps.size());
       steps.push_back(s);
-      problem.nodes.push_back({{{{{}}, 0}}});
+      problem.nodes.push_back({{{{{}}, 0}}, givenTo(s, costs)});
     }
   const std::vector<bool> weights = findWeights();
   for (size_t s = 0; s < homes_.size(); ++s) {

@@ -39,6 +39,9 @@ public:
   /// The parameter for which an argument is kept: itself, or the one that the readers of a state update.
   std::string parameterOf(unsigned argument) const;
 
+  /// The stage that the step was given; kNone: none.
+  int givenTo(int s, const PipelineCosts &costs) const;
+
   /// Every node with its times for one micro-batch and its memory, for the places and the limit of `costs`. `times`: of
   /// each step when it runs once. Sets the steps of the nodes. Where the backward pass computes again, a cut inside of
   /// what is computed again as one would move much of it to the earlier stage; `anywhere` allows such cuts.

@@ -142,7 +142,51 @@ private:
     return llvm::Error::success();
   }
 
+  /// An error if an operator was given a stage before that of what it reads, or if no operator is left for a stage.
+  llvm::Error checkGiven() const {
+    std::vector<int> by(stages_.size(), kNone); // whose stage is the last that a step waits for
+    for (int s : parts_.order) {
+      if (!isForward(s))
+        continue;
+      int &last = by[size_t(s)];
+      for (Value operand : operatorOf(s)->getOperands())
+        if (const int maker = parts_.makerOf(operand); maker >= 0 && by[size_t(maker)] != kNone)
+          if (last == kNone || forward_.givenTo(by[size_t(maker)], costs_) > forward_.givenTo(last, costs_))
+            last = by[size_t(maker)];
+      const int given = forward_.givenTo(s, costs_);
+      if (given == kNone)
+        continue;
+      if (last != kNone && forward_.givenTo(last, costs_) > given)
+        return llvm::createStringError("operator '%s' was given stage %d, but it waits for '%s' of stage %d",
+                                       graph::nameOf(operatorOf(s)).c_str(), given,
+                                       graph::nameOf(operatorOf(last)).c_str(), forward_.givenTo(last, costs_));
+      last = s;
+    }
+    std::vector<int> latest(stages_.size(), int(costs_.stages()) - 1);
+    std::vector<bool> some(size_t(costs_.stages()), false);
+    for (int s : llvm::reverse(parts_.order)) {
+      if (!isForward(s))
+        continue;
+      const int first = by[size_t(s)] == kNone ? 0 : forward_.givenTo(by[size_t(s)], costs_);
+      int &last = latest[size_t(s)];
+      if (by[size_t(s)] == s)
+        last = first;
+      std::fill(some.begin() + first, some.begin() + last + 1, true);
+      for (Value operand : operatorOf(s)->getOperands())
+        if (const int maker = parts_.makerOf(operand); maker >= 0)
+          latest[size_t(maker)] = std::min(latest[size_t(maker)], last);
+    }
+    for (size_t stage = 0; stage < some.size(); ++stage)
+      if (!some[stage])
+        return llvm::createStringError("no operator of the forward pass is left for stage %zu: all were given other "
+                                       "stages, or wait for some that were",
+                                       stage);
+    return llvm::Error::success();
+  }
+
   llvm::Error placeForward() {
+    if (llvm::Error e = checkGiven())
+      return e;
     llvm::Expected<std::vector<Cost>> times = operatorTimes(func_, costs_);
     if (!times)
       return times.takeError();
@@ -164,8 +208,9 @@ private:
         break;
     }
     if (found.plan.empty())
-      return llvm::createStringError("'%s' cannot be cut into %lld stages: too much of it waits for one another",
-                                     func_.getName().str().c_str(), (long long)costs_.stages());
+      return llvm::createStringError("'%s' cannot be cut into %lld stages%s: too much of it waits for one another",
+                                     func_.getName().str().c_str(), (long long)costs_.stages(),
+                                     costs_.given.empty() ? "" : " in which operators are where they were given");
     for (auto [stage, part] : llvm::enumerate(found.plan))
       for (int n : part.nodes)
         stages_[size_t(steps[size_t(n)])] = int(stage);

@@ -1,7 +1,8 @@
 //===- PlaceOperators.h - the stage of every operator ------------------------------------------------===//
 //
 // The search (strategies/pipeline/stages) cuts the forward pass of the training step, else of the first function, into
-// stages. Where operators of that forward pass have the attribute dist.stage already, all must have it, and it is kept.
+// stages. Operators that were given a stage are in it. Where operators of that forward pass have the attribute
+// dist.stage already, all must have it, and it is kept.
 // Everything else follows from data flow and from what operators carry about their origin:
 //
 //   parameter   the first stage whose forward pass reads it
@@ -25,6 +26,9 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
+#include <string>
+
 namespace tessera::compiler {
 
 /// The costs of a pipeline's operators.
@@ -33,7 +37,8 @@ struct PipelineCosts {
   const strategies::CostModel &stage; // of a stage's mesh: collectives
   int64_t limit = 0;                  // bytes of memory per rank
   strategies::StagePlaces places = {int(all.mesh().axisSize(0))};
-  strategies::JoinOptions join = {}; // how a stage's collectives are sent
+  strategies::JoinOptions join = {};     // how a stage's collectives are sent
+  std::map<std::string, int> given = {}; // by name of operators of the forward pass: the stage where a person wants it
 
   int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.

@@ -13,7 +13,7 @@ namespace tessera::strategies {
 
 using Json = nlohmann::ordered_json;
 
-std::string saveStrategies(ModuleOp module) {
+std::string saveStrategies(ModuleOp module, llvm::ArrayRef<UserStage> stages) {
   Json functions = Json::array();
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
     auto text = [](Attribute attr) {
@@ -37,8 +37,11 @@ std::string saveStrategies(ModuleOp module) {
   }
   // One operator per line: made to be read and compared.
   Json top = {{"format", "tessera-strategies"}, {"mesh", dist::getMesh(module).str()}};
-  std::string out =
-      "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + top["mesh"].dump() + ",\n \"functions\": [";
+  std::string out = "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + top["mesh"].dump();
+  for (size_t i = 0; i < stages.size(); ++i)
+    out += (i ? ",\n  " : ",\n \"stages\": [\n  ") + Json({{"op", stages[i].op}, {"stage", stages[i].stage}}).dump() +
+           (i + 1 == stages.size() ? "]" : "");
+  out += ",\n \"functions\": [";
   for (size_t f = 0; f < functions.size(); ++f) {
     out += f ? ",\n" : "\n";
     const Json &function = functions[f];

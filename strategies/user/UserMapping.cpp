@@ -529,21 +529,50 @@ llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
     for (std::string &node : nodesOf(func))
       if (known.insert(node).second)
         nodes.push_back(std::move(node));
-  for (const UserEntry &entry : user.entries) {
-    if (!matching(nodes, entry.op).empty())
+  std::vector<std::string> given;
+  for (const UserEntry &entry : user.entries)
+    given.push_back(entry.op);
+  for (const UserStage &entry : user.stages)
+    given.push_back(entry.op);
+  for (const std::string &op : given) {
+    if (!matching(nodes, op).empty())
       continue;
     std::vector<std::pair<unsigned, size_t>> near;
     for (size_t i = 0; i < nodes.size(); ++i)
-      near.push_back({llvm::StringRef(nodes[i]).edit_distance(entry.op), i});
+      near.push_back({llvm::StringRef(nodes[i]).edit_distance(op), i});
     llvm::sort(near);
     std::string list;
     for (size_t i = 0; i < near.size() && i < 3; ++i)
       list += (i ? ", '" : "'") + nodes[near[i].second] + "'";
-    return llvm::createStringError("%s", ("strategy file " + user.origin + ": the model has no operator '" + entry.op +
+    return llvm::createStringError("%s", ("strategy file " + user.origin + ": the model has no operator '" + op +
                                           "'; the nearest names are " + list)
                                              .c_str());
   }
   return llvm::Error::success();
+}
+
+llvm::Expected<std::map<std::string, int>> givenStages(ModuleOp module, const UserStrategies &user) {
+  std::map<std::string, int> stages;
+  if (user.stages.empty())
+    return stages;
+  for (func::FuncOp func : module.getOps<func::FuncOp>()) {
+    const std::vector<std::string> nodes = nodesOf(func);
+    std::map<std::string, const UserStage *> by;
+    for (const UserStage &entry : user.stages)
+      for (const std::string &root : matching(nodes, entry.op))
+        for (const std::string &node : nodes) {
+          if (!belongsTo(node, root))
+            continue;
+          const UserStage *&other = by[node];
+          if (other && other->stage != entry.stage)
+            return llvm::createStringError(
+                "strategy file %s: operator '%s' has two stages: %lld by '%s' and %lld by '%s'", user.origin.c_str(),
+                node.c_str(), (long long)other->stage, other->op.c_str(), (long long)entry.stage, entry.op.c_str());
+          other = &entry;
+          stages[node] = int(entry.stage);
+        }
+  }
+  return stages;
 }
 
 llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function, const Mesh &mesh,

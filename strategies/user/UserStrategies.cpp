@@ -102,18 +102,47 @@ llvm::Expected<std::vector<UserTensor>> readTensors(const std::string &where, co
   return tensors;
 }
 
-llvm::Expected<UserEntry> readEntry(const std::string &origin, size_t number, const Json &value) {
+/// Reads the stage of an entry, under one of two names, if it has one.
+llvm::Error readStage(const std::string &where, const Json &value, std::optional<int64_t> &stage) {
+  for (const char *field : {"stage", "pipeline_stage"}) {
+    if (!value.contains(field))
+      continue;
+    if (stage)
+      return bad(where, "'stage' and 'pipeline_stage' are two names of one field");
+    const Json &number = value[field];
+    if (!number.is_number_unsigned() || number.get<uint64_t>() > (1u << 20))
+      return bad(where, std::string("'") + field + "' must be a whole number from 0");
+    stage = number.get<int64_t>();
+  }
+  return llvm::Error::success();
+}
+
+struct ReadEntry {
+  UserEntry entry;
+  bool shards = true; // false: it only gives a stage
+  std::optional<int64_t> stage;
+};
+
+llvm::Expected<ReadEntry> readEntry(const std::string &origin, size_t number, const Json &value) {
   std::string where = origin + ": entry " + std::to_string(number);
   if (!value.is_object() || !value.contains("op") || !value["op"].is_string())
     return bad(where, "expected an object with the operator's name under 'op'");
-  UserEntry entry;
+  ReadEntry read;
+  UserEntry &entry = read.entry;
   entry.op = value["op"].get<std::string>();
   where = origin + ": operator '" + entry.op + "'";
-  if (!value.contains("in"))
-    return bad(where, "the shardings of its inputs are missing ('in')");
   for (const auto &item : value.items())
-    if (item.key() != "op" && item.key() != "in" && item.key() != "out")
-      return bad(where, "unknown field '" + item.key() + "'; expected op, in, out");
+    if (item.key() != "op" && item.key() != "in" && item.key() != "out" && item.key() != "stage" &&
+        item.key() != "pipeline_stage")
+      return bad(where, "unknown field '" + item.key() + "'; expected op, in, out, stage");
+  if (llvm::Error e = readStage(where, value, read.stage))
+    return e;
+  if (!value.contains("in")) {
+    if (!read.stage || value.contains("out"))
+      return bad(where, "the shardings of its inputs are missing ('in')");
+    read.shards = false;
+    return read;
+  }
   llvm::Expected<std::vector<UserTensor>> in = readTensors(where + ", in", value["in"]);
   if (!in)
     return in.takeError();
@@ -137,7 +166,7 @@ llvm::Expected<UserEntry> readEntry(const std::string &origin, size_t number, co
             return bad(where, "split counts and axis names are mixed: use one notation per operator");
           named = dim.named;
         }
-  return entry;
+  return read;
 }
 
 llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategies &user) {
@@ -161,6 +190,19 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
   if (!mesh || !json.contains("functions") || !json["functions"].is_array())
     return bad(origin, broken + ": 'mesh' or 'functions' is missing");
   user.savedMesh = *mesh;
+  if (json.contains("stages")) {
+    if (!json["stages"].is_array())
+      return bad(origin, broken + ": 'stages' is no list");
+    for (const Json &item : json["stages"]) {
+      auto op = text(item, "op");
+      std::optional<int64_t> stage;
+      if (llvm::Error e = op ? readStage(origin + ": " + broken, item, stage) : llvm::Error::success())
+        return e;
+      if (!op || !stage)
+        return bad(origin, broken + ": a stage lacks op or stage");
+      user.stages.push_back({*op, *stage});
+    }
+  }
   for (const Json &f : json["functions"]) {
     auto name = text(f, "name");
     SavedFunction saved;
@@ -215,13 +257,20 @@ llvm::Expected<UserStrategies> UserStrategies::parse(llvm::StringRef text, llvm:
   if (!list->is_array())
     return bad(where, "expected a list of strategies, or an object with that list under 'strategies'");
   for (size_t i = 0; i < list->size(); ++i) {
-    llvm::Expected<UserEntry> entry = readEntry(where, i, (*list)[i]);
-    if (!entry)
-      return entry.takeError();
-    for (const UserEntry &other : user.entries)
-      if (other.op == entry->op)
-        return bad(where, "operator '" + entry->op + "' has two strategies");
-    user.entries.push_back(std::move(*entry));
+    llvm::Expected<ReadEntry> read = readEntry(where, i, (*list)[i]);
+    if (!read)
+      return read.takeError();
+    const std::string &op = read->entry.op;
+    if (read->stage) {
+      if (llvm::any_of(user.stages, [&](const UserStage &other) { return other.op == op; }))
+        return bad(where, "operator '" + op + "' has two stages");
+      user.stages.push_back({op, *read->stage});
+    }
+    if (!read->shards)
+      continue;
+    if (llvm::any_of(user.entries, [&](const UserEntry &other) { return other.op == op; }))
+      return bad(where, "operator '" + op + "' has two strategies");
+    user.entries.push_back(std::move(read->entry));
   }
   return user;
 }

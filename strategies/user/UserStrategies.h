@@ -6,15 +6,16 @@
 //   {"op": "fc1", "in": [["data", null], [null, "model"]]}             named axes
 //   {"op": "fc1", "in": [["data+model", null], [["data", "model"], null]], "out": [["data", null]]}
 //   {"op": "q", "in": [[1, 1], [1, "8/64"]]}                           8 parts of whole units of 64; or "model/64"
+//   {"op": "/layer4/*", "stage": 3}                                   the stage of a pipeline; or "pipeline_stage"
 //
 // "op" is the operator's name in the model file; '*' in it stands for any text. "in" has one list per input
 // of the operator as the model file counts them, with one entry per dimension; null for a whole input leaves
 // it to the others. Split counts are mapped to mesh axes by a search for axes with exactly these products,
 // axes in mesh order first. Where plain blocks cannot be, it takes the units of the operator (Units.h); axis names
-// without a unit mean plain blocks.
+// without a unit mean plain blocks. An entry may give a stage as well as shardings, or a stage alone.
 //
 // A saved assignment (--save-strategies) is a JSON object with "format": "tessera-strategies"; it holds
-// every strategy and sharding of a module and is taken as it is.
+// every strategy and sharding of a module and is taken as it is, with the stages that a user gave.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_USER_USERSTRATEGIES_H
@@ -43,6 +44,12 @@ struct UserEntry {
   bool hasOut = false;
 };
 
+/// Operators that the user puts in a stage of a pipeline.
+struct UserStage {
+  std::string op;
+  int64_t stage = 0;
+};
+
 /// A whole assignment as text, by function.
 struct SavedFunction {
   struct Operator {
@@ -55,9 +62,11 @@ struct SavedFunction {
 struct UserStrategies {
   std::string origin; // file name, for messages
   std::vector<UserEntry> entries;
+  std::vector<UserStage> stages;
   std::string savedMesh;
   std::map<std::string, SavedFunction> saved; // not empty: a saved assignment
 
+  /// Whether it says no strategy; it may give stages.
   bool empty() const { return entries.empty() && saved.empty(); }
 
   static llvm::Expected<UserStrategies> load(llvm::StringRef path);
@@ -67,9 +76,13 @@ struct UserStrategies {
 /// "conv*" against "conv1": whether the pattern matches the whole name.
 bool matchesName(llvm::StringRef pattern, llvm::StringRef name);
 
-/// The annotated module's strategies as a file that `load` takes; the same text for the same
+/// By name, the stages that the user gives operators of the module's forward passes. Fails with one sentence if an
+/// operator has two.
+llvm::Expected<std::map<std::string, int>> givenStages(mlir::ModuleOp module, const UserStrategies &user);
+
+/// The annotated module's strategies as a file that `load` takes, with these stages; the same text for the same
 /// assignment.
-std::string saveStrategies(mlir::ModuleOp module);
+std::string saveStrategies(mlir::ModuleOp module, llvm::ArrayRef<UserStage> stages = {});
 /// Writes a saved assignment to the module. Fails with one sentence if it belongs to another
 /// program or mesh.
 llvm::Error applySaved(mlir::ModuleOp module, const Mesh &mesh, const UserStrategies &saved);

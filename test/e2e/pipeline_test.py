@@ -191,6 +191,43 @@ def orders_as_files(c):
     expect("--pipeline schedule=1f1b (stage 0 holds 4 micro-batches at once)" in said, said)
 
 
+def firsts(c):
+    """The first operator of each stage, as the compiler told it."""
+    return re.findall(r"^ +stage \d+ (?:\(place \d+\) )?from (\S+):", c.told, re.M)
+
+
+@case
+def stages_by_operator(c):
+    """A strategy file says where some operators are; the search finds the rest."""
+    def given(*entries):
+        path = c.folder / "given.json"
+        path.write_text(json.dumps([dict(zip(("op", "stage"), entry)) if isinstance(entry, tuple) else entry for entry in entries]))
+        return "--strategy", path
+    free = c.compile("mlp_train", "stage=2", 4)
+    usual = firsts(c)
+    expect(usual[1] != "/fc2/Gemm", usual)  # most of the work is before it
+    bound = c.compile("mlp_train", "stage=2", 4, *given(("/fc2/*", 0), ("/Relu_1", 1)))
+    expect(firsts(c)[1] == "/Relu_1", c.told)
+    expect((bound / "rank0.plan").read_bytes() != (free / "rank0.plan").read_bytes(), "the stage changes nothing")
+    again = c.compile("mlp_train", "stage=2", 4, "--strategy", bound / "strategies.json")
+    for name in ("rank0.plan", "rank1.plan", "strategies.json", "weights.safetensors"):
+        expect((again / name).read_bytes() == (bound / name).read_bytes(), f"saved stages give another {name}")
+    c.same("mlp_train", [("stage=2", "1", *given(("/fc2/*", 0), ("/Relu_1", 1)))], 4, c.images(1, 28, 28))
+    c.same("mlp_train", [("stage=2", "1", "--pipeline", "schedule=interleaved:2", *given(("/fc1/*", 0), ("/fc3/*", 3)))], 4,
+           c.images(1, 28, 28))
+    c.compile("mlp_train", "stage=2,model=2", 4, "--mode", "auto",
+              *given({"op": "/fc2/Gemm", "in": [[1, 1], [2, 1]], "pipeline_stage": 0}, ("/fc3/Gemm", 1)))
+    expect(firsts(c)[1] in ("/Relu_1", "/fc3/Gemm"), c.told)
+    for mesh, entries, told in (
+            ("stage=2", [("/fc2/*", 2)], "operator '/fc2/*': there is no stage 2; the 2 stages are 0 to 1"),
+            ("data=2", [("/fc2/*", 1)], "it gives operators stages, but mesh data=2 has none; use a mesh such as stage=2,data=2"),
+            ("stage=2", [("/fc1/Gemm", 1), ("/fc2/Gemm", 0)], "operator '/fc2/Gemm' was given stage 0, but it waits for '/fc1/Gemm/bias' of stage 1"),
+            ("stage=2", [("*", 0)], "no operator of the forward pass is left for stage 1"),
+            ("stage=2", [("/fc*", 0), ("/fc1/Gemm", 1)], "has two stages: 0 by '/fc*' and 1 by '/fc1/Gemm'")):
+        said = c.compile("mlp_train", mesh, 4, *given(*entries), code=1)
+        expect(told in said, said)
+
+
 @case
 def shows_what_runs_when(c):
     plan = c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=1f1b")

@@ -103,9 +103,9 @@ private:
 
   const StageProblem &problem_;
   const Units &units_;
-  std::vector<int> stage_; // units
+  std::vector<int> stage_;         // units
   std::vector<UnitPlaces> places_; // of the first of them, as many as there are
-  std::vector<Sums> sums_; // by way
+  std::vector<Sums> sums_;         // by way
   int64_t bytes_ = 0;
   std::vector<int> inside_;  // by value: readers in the stage
   std::vector<bool> begins_; // by value: it is produced in the stage

@@ -168,7 +168,8 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
       if (at[size_t(node)] >= 0)
         return fail("node " + std::to_string(node) + " is in two stages");
       if (const int bound = problem.nodes[size_t(node)].stage; bound >= 0 && bound != int(i))
-        return fail("node " + std::to_string(node) + " is in " + stageName(i) + ", but bound to " + stageName(size_t(bound)));
+        return fail("node " + std::to_string(node) + " is in " + stageName(i) + ", but bound to " +
+                    stageName(size_t(bound)));
       at[size_t(node)] = int(i);
     }
     const StageWay &way = problem.ways[size_t(stage.way)];

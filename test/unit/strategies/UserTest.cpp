@@ -103,6 +103,52 @@ TEST_CASE("a user's strategy that cannot be applied is one clear error") {
              Catch::Contains("no effect in mode data"));
 }
 
+TEST_CASE("operators are given stages, with shardings and without") {
+  Module m(kMlp);
+  auto stages = [&](const std::string &text) -> std::string {
+    llvm::Expected<UserStrategies> user = UserStrategies::parse(text, "test.json");
+    if (!user)
+      return llvm::toString(user.takeError());
+    llvm::Expected<std::map<std::string, int>> given = givenStages(*m.module, *user);
+    if (!given)
+      return llvm::toString(given.takeError());
+    std::string found = std::to_string(user->entries.size()) + " strategies";
+    for (const auto &[name, stage] : *given)
+      found += ", " + name + " " + std::to_string(stage);
+    return found;
+  };
+  CHECK(stages(R"([{"op": "fc1", "in": [[2, 1], [1, 2]], "stage": 0}, {"op": "fc2", "pipeline_stage": 1}])") ==
+        "1 strategies, fc1 0, fc2 1"); // and no gradient of them
+  CHECK(stages(R"([{"op": "fc*", "stage": 3}])") == "0 strategies, fc1 3, fc2 3");
+  CHECK(stages(R"([{"op": "fc*", "stage": 3}, {"op": "fc2", "stage": 4}])") ==
+        "strategy file test.json: operator 'fc2' has two stages: 3 by 'fc*' and 4 by 'fc2'");
+  CHECK(stages(R"([{"op": "fc1", "stage": 3}, {"op": "fc1", "stage": 3}])") ==
+        "strategy file test.json: operator 'fc1' has two stages");
+  CHECK(stages(R"([{"op": "fc1", "stage": 3, "pipeline_stage": 3}])") ==
+        "strategy file test.json: operator 'fc1': 'stage' and 'pipeline_stage' are two names of one field");
+  for (const char *bad : {"-1", "1.5", "\"1\"", "null", "4000000000"})
+    CHECK(stages(std::string(R"([{"op": "fc1", "stage": )") + bad + "}]") ==
+          "strategy file test.json: operator 'fc1': 'stage' must be a whole number from 0");
+  CHECK(stages(R"([{"op": "fc1", "stage": 1, "out": [[1, 2]]}])") ==
+        "strategy file test.json: operator 'fc1': the shardings of its inputs are missing ('in')");
+  // A name that the model does not have is an error as for strategies, and stages alone go with mode data.
+  CHECK_THAT(assign(m, optionsFor("data=2", "data", R"([{"op": "fc3", "stage": 1}])")),
+             Catch::Contains("the model has no operator 'fc3'"));
+  REQUIRE(assign(m, optionsFor("data=2", "data", R"([{"op": "fc2", "stage": 1}])")) == "");
+  // What is saved has them.
+  const std::string saved = saveStrategies(*m.module, {{"fc1", 0}, {"fc2", 1}});
+  const UserStrategies again = llvm::cantFail(UserStrategies::parse(saved, "test.json"));
+  REQUIRE(again.stages.size() == 2);
+  CHECK(again.stages[1].op == "fc2");
+  CHECK(again.stages[1].stage == 1);
+  CHECK(again.saved.size() == 2);
+  std::string damaged = saved;
+  damaged.replace(damaged.find("\"stage\":1"), 9, "\"stage\":-");
+  CHECK_THAT(parseError(damaged), Catch::Contains("not valid JSON"));
+  damaged.replace(damaged.find("\"stage\":-"), 9, "\"stag\":1");
+  CHECK_THAT(parseError(damaged), Catch::Contains("a stage lacks op or stage"));
+}
+
 TEST_CASE("a shared parameter has one sharding") {
   const char *program = R"(
 func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
