@@ -17,8 +17,8 @@ using tessera::strategies::Cost;
 namespace tessera::compiler {
 
 /// The effort of the search for cuts, in its own unit, which is roughly seconds. Networks of some thousand operators
-/// reach it; the answer is then the best cut near an order of them.
-static constexpr double kCutWork = 3;
+/// reach it; the answer is then the best cut near an order of them. Even cuts mostly give it before the search begins.
+static constexpr double kCutWork = 1;
 
 Cost PipelineCosts::message(int64_t bytes) const {
   const strategies::Link link = all.topology().link(all.mesh(), {0});
