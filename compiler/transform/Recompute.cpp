@@ -62,6 +62,7 @@ public:
     for (auto [i, op] : llvm::enumerate(flow.operators))
       if (flow.parts > 1 && flow.flow.steps[i].section == Section::Begin)
         shared_.insert(op);
+    markCasts();
     for (Operation &op : block_.without_terminator()) {
       bool backward = op.hasAttr(kGradOfAttr);
       for (Value v : op.getOperands())
@@ -137,6 +138,23 @@ public:
   }
 
 private:
+  /// What stands among gradients and is read by them alone, as a cast of an activation that a lower precision needs,
+  /// belongs to the first of them. As a part of the forward half it would keep what it reads until then.
+  void markCasts() {
+    bool among = false;
+    for (Operation &op : block_.without_terminator()) {
+      if (op.hasAttr(kGradOfAttr)) {
+        among = true;
+        continue;
+      }
+      const auto isGradient = [](Operation *user) { return user->hasAttr(kGradOfAttr); };
+      if (among && !op.use_empty() && llvm::all_of(op.getUsers(), isGradient) &&
+          llvm::all_of(op.getOperands(),
+                       [](Value v) { return v.getDefiningOp() && !v.getDefiningOp()->hasAttr(kGradOfAttr); }))
+        op.setAttr(kGradOfAttr, (*op.user_begin())->getAttr(kGradOfAttr));
+    }
+  }
+
   /// The operators of the forward half from one cut to the next, and their results that the backward half reads and
   /// that no later operator of the forward half does.
   struct Segment {
