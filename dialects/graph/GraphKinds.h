@@ -26,8 +26,8 @@ bool mayKeepCopy(mlir::Operation *op);
 /// The result repeats the operand along some dimensions, aligned as NumPy broadcasts; nothing is computed.
 bool isStretch(mlir::Operation *op);
 
-/// The result is the operand combined along `dims` and nothing else (kept as 1 or dropped). With leaves each of `leaves`
-/// equal ranges of dimension `leafDim`, one of `dims`, is combined for itself.
+/// The result is the operand combined along `dims` and nothing else (kept as 1 or dropped). With leaves each of
+/// `leaves` equal ranges of dimension `leafDim`, one of `dims`, is combined for itself.
 struct PlainReduction {
   dist::Reduction reduction;
   llvm::SmallVector<int64_t> dims;

@@ -336,8 +336,8 @@ def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum d..[dims] | linear 0">
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "max d..[dims]"> { let summary = "maximum over dims"; }
 def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "min d..[dims]"> { let summary = "minimum over dims"; }
 
-// A plain sum with leaves (docs/adr/0021-equal-bits.md). Localization makes it. It is emitted as a loop, or as part of one,
-// whose domain has the leaves as a dimension.
+// A plain sum with leaves (docs/adr/0021-equal-bits.md). Localization makes it. It is emitted as a loop, or as part of
+// one, whose domain has the leaves as a dimension.
 def Graph_LeafSumsOp : Graph_TypedOp<"leaf_sums", "custom"> {
   let summary = "the sums over dims of each of `leaves` equal ranges of dimension dim, one of dims";
   let description = [{
@@ -572,8 +572,8 @@ def Graph_BatchNormGradOp
 //===--------------------------------------------------------------------------------------------===//
 
 // The body holds elementwise operators, broadcasts and splat constants on the operands. The results may be reductions
-// (reduce_sum, reduce_max, reduce_min, leaf_sums) of values of the body. It is emitted as one kernel with an Expression. It is
-// made after partitioning, so it needs no sharding rule.
+// (reduce_sum, reduce_max, reduce_min, leaf_sums) of values of the body. It is emitted as one kernel with an
+// Expression. It is made after partitioning, so it needs no sharding rule.
 def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, Terminator, ParentOneOf<["FusedOp"]>]> {
   let summary = "ends the body of graph.fused";
   let arguments = (ins Variadic<Graph_Tensor>:$values);

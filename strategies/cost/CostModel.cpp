@@ -290,8 +290,8 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
 }
 
 /// What partition makes of an operator with leaves: copies of those operands whose leaves are no pieces of memory, the
-/// leaves' kernels (one for all of a plain reduction, which reads them where they lie), and the loop over their results,
-/// which adds them, or a copy of them to one tensor.
+/// leaves' kernels (one for all of a plain reduction, which reads them where they lie), and the loop over their
+/// results, which adds them, or a copy of them to one tensor.
 Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls, const Strategy &strategy,
                               double streamed) const {
   const bool together = graph::plainReduction(cls.sample).has_value();

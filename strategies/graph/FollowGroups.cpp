@@ -170,8 +170,8 @@ FollowGroups form(const FunctionAssignment &function, const BatchDependence &bat
   return groups;
 }
 
-/// By group and loop: what the group has of the loop updates the argument at its head. Elsewhere than that lies, the new
-/// value would take memory of its own until the step ends.
+/// By group and loop: what the group has of the loop updates the argument at its head. Elsewhere than that lies, the
+/// new value would take memory of its own until the step ends.
 std::set<std::pair<int, int>> updatingLoops(const FunctionAssignment &function, const FollowGroups &whole) {
   const Program &program = function.program;
   std::set<std::pair<int, int>> loops;

@@ -15,8 +15,9 @@ static constexpr int64_t kParts = 256;
 /// that a compilation takes little longer.
 static constexpr double kWorkOfBudget = 0.1, kWorkOfFirst = 0.08, kLeastWork = 0.01;
 
-/// Weights for a bound: `part` of kParts are compute's. Where several kinds of links are busy at once, a step may take less
-/// time than all its messages, but not less than half of what both take; then at least half of the parts are compute's.
+/// Weights for a bound: `part` of kParts are compute's. Where several kinds of links are busy at once, a step may take
+/// less time than all its messages, but not less than half of what both take; then at least half of the parts are
+/// compute's.
 static Weights boundWeights(int64_t part, const CostModel &model) {
   const int64_t ofKernels = model.hasOneLink() ? part : 2 * part - kParts; // the others are of M, or half of C + M
   return {part, kParts - part, int64_t(model.leastSlowing() * double(std::max<int64_t>(0, ofKernels)))};

@@ -99,8 +99,8 @@ struct FunctionReport {
   Cost predicted() const { return pipelined ? *pipelined : beside ? beside->predicted : total(); }
   /// What communication takes of it that no kernel hides; of a pipeline the communication of all stages.
   Cost exposed() const { return beside ? beside->exposed : communication; }
-  /// Whether search.besideBound says something. It is in the search's prices, in which every kernel starts by itself. Where
-  /// joined kernels save so many starts that the step is below it, it does not.
+  /// Whether search.besideBound says something. It is in the search's prices, in which every kernel starts by itself.
+  /// Where joined kernels save so many starts that the step is below it, it does not.
   bool hasBesideBound() const { return search.besideBound > 0 && search.besideBound <= predicted(); }
   /// How far the step is from search.besideBound, in parts of it.
   double besideGap() const;

@@ -9,8 +9,8 @@
 //   Solution found = searchWide(problem, options).solution;
 //   weights.bound(found.lowerBound)            // ns: no step takes less
 //
-// Kernels take longer beside messages, by a part s of their time at least. So no step takes less than C + s M either, and
-// in each mean C may count with s M.
+// Kernels take longer beside messages, by a part s of their time at least. So no step takes less than C + s M either,
+// and in each mean C may count with s M.
 //
 // M is what messages take at least, however they are joined (CostParts).
 //
