@@ -1,6 +1,8 @@
 #include "runtime/backend/cpu/fused/OrderedSums.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 namespace tessera::rt {
 
@@ -70,13 +72,19 @@ void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, in
   // The lanes of a row; one where all of it is summed.
   const int64_t lanes = stride == 0 ? 1 : tape_.p;
   alignas(64) double partial[kPartialSums * kLanes];
-  for (int64_t t = 0; t < kPartialSums; ++t)
-    for (int64_t j = 0; j < lanes; ++j)
-      partial[t * lanes + j] = sums[t * plane + j * stride];
+  // Rows may be as short as a vector or two, so that copies one number at a time would take longer than the sums.
+  const bool together = stride == 1 && lanes == kLanes;
+  const auto copy = [&](auto one) {
+    for (int64_t t = 0; t < kPartialSums; ++t)
+      if (together)
+        one(t * kLanes, t * plane, std::integral_constant<int64_t, kLanes>());
+      else
+        for (int64_t j = 0; j < lanes; ++j)
+          one(t * lanes + j, t * plane + j * stride, std::integral_constant<int64_t, 1>());
+  };
+  copy([&](int64_t i, int64_t s, auto count) { std::memcpy(partial + i, sums + s, size_t(count) * sizeof(double)); });
   vectorOps().sumInTurn(partial, x, n, lanes, (term + at / lanes) % kPartialSums);
-  for (int64_t t = 0; t < kPartialSums; ++t)
-    for (int64_t j = 0; j < lanes; ++j)
-      sums[t * plane + j * stride] = partial[t * lanes + j];
+  copy([&](int64_t i, int64_t s, auto count) { std::memcpy(sums + s, partial + i, size_t(count) * sizeof(double)); });
 }
 
 void OrderedSums::finish(const KernelCall &call, const double *memory) const {

@@ -17,11 +17,11 @@ namespace {
 class Pixels final : public ProductOperands {
 public:
   /// x is summed over, y is made. `gradient`: columns are the filters' input channels.
-  Pixels(const Image &x, const Image &y, const float *filters, int64_t filterBlock, bool gradient,
-         std::vector<int64_t> pixelOfX, std::vector<int64_t> pixelOfY, int64_t images)
-      : x_(x), y_(y), filters_(filters), block_(filterBlock), gradient_(gradient), pixelOfX_(std::move(pixelOfX)),
-        pixelOfY_(std::move(pixelOfY)), images_(images), perImage_(int64_t(pixelOfX_.size())),
-        allOfX_(perImage_ == x.pixels), allOfY_(perImage_ == y.pixels) {}
+  Pixels(const ProductOps &ops, const Image &x, const Image &y, const float *filters, int64_t filterBlock,
+         bool gradient, std::vector<int64_t> pixelOfX, std::vector<int64_t> pixelOfY, int64_t images)
+      : ops_(ops), x_(x), y_(y), filters_(filters), block_(filterBlock), gradient_(gradient),
+        pixelOfX_(std::move(pixelOfX)), pixelOfY_(std::move(pixelOfY)), images_(images),
+        perImage_(int64_t(pixelOfX_.size())), allOfX_(perImage_ == x.pixels), allOfY_(perImage_ == y.pixels) {}
 
   void begin(int threads) const override {
     if (!allOfY_)
@@ -30,40 +30,57 @@ public:
   }
 
   bool termsSideBySide() const override { return true; }
+  // No division in the inner loops: each costs as much as the copy of a block.
   void packRows(float *to, int64_t stride, const Panel &p) const override {
-    for (int64_t r = 0; r < p.count; ++r, to += stride) {
-      const int64_t n = (p.first + r) / perImage_, pixel = pixelOfX_[size_t((p.first + r) % perImage_)];
-      for (int64_t done = 0; done < p.terms;) {
-        const int64_t channel = p.term + done, run = std::min(x_.block - channel % x_.block, p.terms - done);
-        const float *const from = x_.at(n, channel, pixel);
-        if (run == kLine)
-          std::memcpy(to + done, from, kLine * sizeof(float));
+    const int64_t step = x_.block * x_.pixels; // from block to block
+    for (int64_t done = 0; done < p.count;) {
+      const int64_t n = (p.first + done) / perImage_, first = (p.first + done) % perImage_;
+      const int64_t rows = std::min(perImage_ - first, p.count - done);
+      const float *const image = x_.at(n, p.term / x_.block * x_.block, 0);
+      float *const out = to + done * stride;
+      done += rows;
+      if (x_.block == 1) {
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t t = 0; t < p.terms; ++t)
+            out[r * stride + t] = image[t * step + pixelOfX_[size_t(first + r)]];
+        continue;
+      }
+      const float *from = image;
+      for (int64_t term = 0, lane = p.term % x_.block; term < p.terms; from += step, lane = 0) {
+        const int64_t run = std::min(x_.block - lane, p.terms - term);
+        if (allOfX_)
+          ops_.copyPieces(out + term, stride, from + first * x_.block + lane, x_.block, rows, run);
         else
-          std::copy(from, from + run, to + done);
-        done += run;
+          for (int64_t r = 0; r < rows; ++r)
+            ops_.copyPieces(out + r * stride + term, 0, from + pixelOfX_[size_t(first + r)] * x_.block + lane, 0, 1,
+                            run);
+        term += run;
       }
     }
   }
 
   void packColumns(float *to, const ProductOps &ops, const Panel &p) const override {
-    if (block_ == 1) { // filters are [f][c]
-      const int64_t c = gradient_ ? y_.channels : x_.channels;
-      if (gradient_)
-        ops.packColumns(to, filters_ + p.term * c + p.first, c, p.terms, p.count);
-      else
-        ops.packTransposed(to, filters_ + p.first * c + p.term, c, p.terms, p.count);
-      return;
-    }
-    for (int64_t t = 0; t < p.terms; ++t, to += ops.columns) {
-      std::fill(to + p.count, to + ops.columns, 0.0F);
-      for (int64_t done = 0; done < p.count;) {
-        const int64_t column = p.first + done, run = std::min(block_ - column % block_, p.count - done);
-        const float *const from = gradient_ ? filter(p.term + t, column) : filter(column, p.term + t);
-        const int64_t step = gradient_ ? block_ : 1;
-        for (int64_t i = 0; i < run; ++i)
-          to[done + i] = from[i * step];
+    const int64_t c = gradient_ ? y_.channels : x_.channels;
+    if (block_ == 1) // filters are [f][c]
+      return gradient_ ? ops.packColumns(to, filters_ + p.term * c + p.first, c, p.terms, p.count)
+                       : ops.packTransposed(to, filters_ + p.first * c + p.term, c, p.terms, p.count);
+    // They are [f / block][c][block of f]: blocks of c follow each other.
+    if (gradient_) {
+      for (int64_t done = 0; done < p.terms;) {
+        const int64_t f = p.term + done, lane = f % block_, run = std::min(block_ - lane, p.terms - done);
+        ops.packTransposed(to + done * ops.columns, filters_ + (f / block_ * c + p.first) * block_ + lane, block_, run,
+                           p.count);
         done += run;
       }
+      return;
+    }
+    if (p.count < ops.columns)
+      std::fill(to, to + p.terms * ops.columns, 0.0F);
+    for (int64_t done = 0; done < p.count;) {
+      const int64_t f = p.first + done, lane = f % block_, run = std::min(block_ - lane, p.count - done);
+      ops.copyPieces(to + done, ops.columns, filters_ + (f / block_ * c + p.term) * block_ + lane, block_, p.terms,
+                     run);
+      done += run;
     }
   }
 
@@ -83,19 +100,22 @@ public:
   }
   void store(const float *tile, const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column,
              int64_t columns) const override {
-    for (int64_t c = 0; c < columns; ++c)
-      for (int64_t r = 0; r < rows; ++r)
-        *y_.at((row + r) / perImage_, column + c, pixelOfY_[size_t((row + r) % perImage_)]) = tile[r * ops.columns + c];
+    int64_t n = row / perImage_, pixel = row % perImage_;
+    for (int64_t r = 0; r < rows; ++r, tile += ops.columns) {
+      for (int64_t done = 0; done < columns;) {
+        const int64_t run = std::min(y_.block - (column + done) % y_.block, columns - done);
+        ops.copyPieces(y_.at(n, column + done, pixelOfY_[size_t(pixel)]), 0, tile + done, 0, 1, run);
+        done += run;
+      }
+      if (++pixel == perImage_) {
+        pixel = 0;
+        ++n;
+      }
+    }
   }
 
 private:
-  static constexpr int64_t kLine = 16;
-
-  const float *filter(int64_t f, int64_t c) const {
-    const int64_t channels = gradient_ ? y_.channels : x_.channels;
-    return filters_ + ((f / block_ * (channels / block_) + c / block_) * block_ + c % block_) * block_ + f % block_;
-  }
-
+  const ProductOps &ops_;
   Image x_, y_;
   const float *filters_;
   int64_t block_;
@@ -125,7 +145,7 @@ std::unique_ptr<BoundKernel> bindOrderedConv(const KernelCall &call, const Produ
   std::vector<int64_t> every(size_t(small.pixels)), some = places(g);
   std::iota(every.begin(), every.end(), 0);
   const ProductSizes sizes{.m = g.n * small.pixels, .n = y.channels, .k = x.channels};
-  auto pixels = std::make_unique<Pixels>(x, y, call.inputs[1].as<float>(), filterBlock, gradient,
+  auto pixels = std::make_unique<Pixels>(ops, x, y, call.inputs[1].as<float>(), filterBlock, gradient,
                                          gradient ? every : some, gradient ? some : every, g.n);
   return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(pixels));
 }

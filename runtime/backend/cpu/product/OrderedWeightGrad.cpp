@@ -33,9 +33,10 @@ class Channels final : public ProductOperands {
 public:
   /// The gradient [f, c] has rows `rowStride` and columns `columnStride` numbers apart; of columns in blocks, blocks are
   /// `blockStride` apart.
-  Channels(Terms rows, Terms columns, float *gradient, int64_t rowStride, int64_t block, int64_t blockStride)
-      : rows_(std::move(rows)), columns_(std::move(columns)), gradient_(gradient), rowStride_(rowStride), block_(block),
-        blockStride_(blockStride) {}
+  Channels(const ProductOps &ops, Terms rows, Terms columns, float *gradient, int64_t rowStride, int64_t block,
+           int64_t blockStride)
+      : ops_(ops), rows_(std::move(rows)), columns_(std::move(columns)), gradient_(gradient), rowStride_(rowStride),
+        block_(block), blockStride_(blockStride) {}
 
   bool termsSideBySide() const override { return rows_.image.block == 1; }
 
@@ -88,20 +89,17 @@ public:
 
 private:
   /// to[term * stride + channel], for channels of a panel and pixels of an image.
-  static void packBlocks(float *to, int64_t stride, const Terms &terms, int64_t n, int64_t pixel, int64_t count,
-                         const Panel &p) {
+  void packBlocks(float *to, int64_t stride, const Terms &terms, int64_t n, int64_t pixel, int64_t count,
+                  const Panel &p) const {
     const Image &image = terms.image;
     for (int64_t done = 0; done < p.count;) {
       const int64_t channel = p.first + done, run = std::min(image.block - channel % image.block, p.count - done);
       const float *const from = image.at(n, channel, 0);
-      float *out = to + done;
-      for (int64_t t = 0; t < count; ++t, out += stride) {
-        const float *const one = from + terms.pixels[size_t(pixel + t)] * image.block;
-        if (run == kLine)
-          std::memcpy(out, one, kLine * sizeof(float));
-        else
-          std::copy(one, one + run, out);
-      }
+      if (terms.all())
+        ops_.copyPieces(to + done, stride, from + pixel * image.block, image.block, count, run);
+      else
+        for (int64_t t = 0; t < count; ++t)
+          ops_.copyPieces(to + t * stride + done, 0, from + terms.pixels[size_t(pixel + t)] * image.block, 0, 1, run);
       done += run;
     }
   }
@@ -117,8 +115,7 @@ private:
     return {image.at(p.term / perImage, first, pixel), blocks, p.terms * image.block, image.pixels * image.block};
   }
 
-  static constexpr int64_t kLine = 16;
-
+  const ProductOps &ops_;
   Terms rows_, columns_;
   float *gradient_;
   int64_t rowStride_, block_, blockStride_;
@@ -141,11 +138,11 @@ std::unique_ptr<BoundKernel> bindOrderedWeightGrad(const KernelCall &call, const
   auto *const gradient = call.outputs[0].as<float>();
   std::unique_ptr<Channels> channels;
   if (filterBlock == 1) {
-    channels = std::make_unique<Channels>(std::move(dy), std::move(x), gradient, g.c, 1, 1);
+    channels = std::make_unique<Channels>(ops, std::move(dy), std::move(x), gradient, g.c, 1, 1);
   } else { // [f / block][c][block of f]: blocks of c follow each other
     std::swap(sizes.m, sizes.n);
-    channels =
-        std::make_unique<Channels>(std::move(x), std::move(dy), gradient, filterBlock, filterBlock, g.c * filterBlock);
+    channels = std::make_unique<Channels>(ops, std::move(x), std::move(dy), gradient, filterBlock, filterBlock,
+                                          g.c * filterBlock);
   }
   return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(channels));
 }

@@ -48,6 +48,8 @@ struct ProductOps {
   void (*packColumns)(float *to, const float *from, int64_t stride, int64_t terms, int64_t n);
   /// The same of from[column * stride + term].
   void (*packTransposed)(float *to, const float *from, int64_t stride, int64_t terms, int64_t n);
+  /// to[piece * toStride + i] = from[piece * fromStride + i] for i < n.
+  void (*copyPieces)(float *to, int64_t toStride, const float *from, int64_t fromStride, int64_t pieces, int64_t n);
 };
 
 /// Those for this processor; null where it has no fused multiply-add.
