@@ -70,6 +70,8 @@ def facts(network, folder, train, batch=0):
     import torch
     from torch_networks import NETWORKS, with_batch
 
+    if network not in NETWORKS:
+        sys.exit(f"there is no network '{network}' in torch_networks.py: it has {', '.join(NETWORKS)}")
     make, inputs, target, adam, images = NETWORKS[network]
     inputs = with_batch(inputs, batch)
     folder = pathlib.Path(folder)
