@@ -49,6 +49,13 @@ Shape viewOf(Shape shape, const Shape &dims) {
   return shape;
 }
 
+/// A pooling whose result nobody reads asks for the layout of convolutions.
+void askForBlocks(PlanBuilder &p, uint32_t image, const Shape &shape) {
+  p.kernel(
+      "max_pool", {image}, {p.buffer(plan::F32, shape)},
+      {{"kernel", Shape{1, 1}}, {"strides", Shape{1, 1}}, {"pads", Shape{0, 0, 0, 0}}, {"dilations", Shape{1, 1}}});
+}
+
 struct Sum {
   Shape shape, dims;
 };
@@ -120,14 +127,9 @@ TEST_CASE("sums of a reproducible plan keep their bits in the layout of convolut
       PlanBuilder p;
       makeReproducible(p);
       const uint32_t in = p.buffer(plan::F32, sum.shape), out = p.buffer(plan::F32, without(sum.shape, sum.dims));
-      const uint32_t all = p.buffer(plan::F32, sum.shape);
       p.kernel("reduce_sum", {in}, {out}, {{"dims", sum.dims}, {"keepdims", int64_t(0)}});
-      if (blocked) // a pooling whose result nobody reads asks for the layout
-        p.kernel("max_pool", {in}, {all},
-                 {{"kernel", Shape{1, 1}},
-                  {"strides", Shape{1, 1}},
-                  {"pads", Shape{0, 0, 0, 0}},
-                  {"dilations", Shape{1, 1}}});
+      if (blocked)
+        askForBlocks(p, in, sum.shape);
       LoadOptions options;
       options.threads = threads;
       return p.run("cpu", {{in, x}}, {out}, options)[0];
@@ -187,11 +189,7 @@ TEST_CASE("leaves of a sum that a loop adds in one pass have the bits of sums of
           const uint32_t sums = p.buffer(plan::F32, view);
           Loop(p, domain).in(in).op("add", {0, 0}).out(twice, 1).out(sums, 0, plan::SUM, view);
           if (blocked)
-            p.kernel("max_pool", {twice}, {p.buffer(plan::F32, sum.shape)},
-                     {{"kernel", Shape{1, 1}},
-                      {"strides", Shape{1, 1}},
-                      {"pads", Shape{0, 0, 0, 0}},
-                      {"dilations", Shape{1, 1}}});
+            askForBlocks(p, twice, sum.shape);
           LoadOptions options;
           options.threads = threads;
           std::vector<std::string> by;
@@ -239,9 +237,7 @@ TEST_CASE("in a reproducible plan a loop with several sums has the bits of its p
       p.kernel("reduce_sum", {product}, {u}, {{"dims", Shape{1, 2, 3}}, {"keepdims", int64_t(1)}});
     }
     if (blocked)
-      p.kernel(
-          "max_pool", {c}, {p.buffer(plan::F32, shape)},
-          {{"kernel", Shape{1, 1}}, {"strides", Shape{1, 1}}, {"pads", Shape{0, 0, 0, 0}}, {"dilations", Shape{1, 1}}});
+      askForBlocks(p, c, shape);
     LoadOptions options;
     options.threads = threads;
     return p.run("cpu", {{a, x}, {b, y}}, {c, s, t, u}, options);
