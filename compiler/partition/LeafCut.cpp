@@ -1,8 +1,5 @@
 #include "compiler/partition/LeafCut.h"
 
-#include "compiler/partition/ShardedOp.h"
-
-#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/InPlace.h"
 
@@ -23,16 +20,7 @@ Value leafOperand(OpBuilder &builder, Value value, const dist::LeafCut &cut, con
   const int64_t dim = cut.dim(part);
   if (dim < 0)
     return value;
-  const dist::Shape shape = tensorShape(value);
-  dist::Shape starts(shape.size(), 0), limits = shape, strides(shape.size(), 1);
-  const int64_t length = shape[dim] / cut.count;
-  starts[dim] = leaf * length;
-  limits[dim] = starts[dim] + length;
-  auto slice = graph::SliceOp::create(builder, value.getLoc(), value, starts, limits, strides);
-  // Nothing is copied where a leaf is one piece of memory.
-  if (dist::leavesArePieces(cut, part, shape))
-    slice->setAttr(graph::kInPlaceAttr, builder.getUnitAttr());
-  return named(builder, slice, name);
+  return graph::sliceLeaf(builder, value, dim, cut.count, leaf, name);
 }
 
 Value joinLeaves(OpBuilder &builder, ArrayRef<Value> leaves, const dist::LeafCut &cut, const dist::Sharding &part,

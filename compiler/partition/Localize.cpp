@@ -23,7 +23,6 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"
-#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"

@@ -1,5 +1,6 @@
 #include "dialects/graph/InPlace.h"
 
+#include "dialects/dist/leaves/LeafPieces.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
@@ -23,6 +24,19 @@ int64_t viewStart(Operation *op) {
   return start;
 }
 
+Value sliceLeaf(OpBuilder &builder, Value x, int64_t dim, int64_t leaves, int64_t leaf, llvm::StringRef name) {
+  const llvm::ArrayRef<int64_t> shape = llvm::cast<RankedTensorType>(x.getType()).getShape();
+  llvm::SmallVector<int64_t> starts(shape.size(), 0), limits(shape), strides(shape.size(), 1);
+  const int64_t length = shape[dim] / leaves;
+  starts[dim] = leaf * length;
+  limits[dim] = starts[dim] + length;
+  auto slice = SliceOp::create(builder, x.getLoc(), x, starts, limits, strides);
+  if (dist::leavesArePieces(shape, dim))
+    slice->setAttr(kInPlaceAttr, builder.getUnitAttr());
+  slice->setAttr(kNameAttr, builder.getStringAttr(name));
+  return slice;
+}
+
 llvm::SmallVector<Value> sumLeaves(OpBuilder &builder, Operation *op, Value x, int64_t dim, int64_t leaves,
                                    llvm::StringRef name) {
   auto named = [&](Operation *made) {
@@ -32,10 +46,10 @@ llvm::SmallVector<Value> sumLeaves(OpBuilder &builder, Operation *op, Value x, i
   const Location loc = op->getLoc();
   const llvm::SmallVector<int64_t> dims = plainReduction(op)->dims;
   llvm::SmallVector<int64_t> shape;
-  size_t at = 0;
+  int64_t at = 0;
   for (auto [d, size] : llvm::enumerate(llvm::cast<RankedTensorType>(x.getType()).getShape()))
     if (int64_t(d) == dim) {
-      at = shape.size();
+      at = int64_t(shape.size());
       shape.push_back(leaves);
     } else if (!llvm::is_contained(dims, int64_t(d))) {
       shape.push_back(size);
@@ -44,18 +58,11 @@ llvm::SmallVector<Value> sumLeaves(OpBuilder &builder, Operation *op, Value x, i
                                  uint64_t(dim), uint64_t(leaves));
   sums->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   named(sums);
-  const bool arePieces = llvm::all_of(llvm::ArrayRef(shape).take_front(at), [](int64_t size) { return size == 1; });
 
   llvm::SmallVector<Value> results;
-  for (int64_t leaf = 0; leaf < leaves; ++leaf) {
-    llvm::SmallVector<int64_t> starts(shape.size(), 0), limits = shape;
-    starts[at] = leaf;
-    limits[at] = leaf + 1;
-    auto one = SliceOp::create(builder, loc, sums.getY(), starts, limits, llvm::SmallVector<int64_t>(shape.size(), 1));
-    if (arePieces)
-      one->setAttr(kInPlaceAttr, builder.getUnitAttr());
-    results.push_back(named(ReshapeOp::create(builder, loc, op->getResult(0).getType(), named(one))));
-  }
+  for (int64_t leaf = 0; leaf < leaves; ++leaf)
+    results.push_back(named(ReshapeOp::create(builder, loc, op->getResult(0).getType(),
+                                              sliceLeaf(builder, sums.getY(), at, leaves, leaf, name))));
   return results;
 }
 

@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral kInPlaceAttr = "graph.in_place";
 /// How many elements of a view's operand lie before the view.
 int64_t viewStart(mlir::Operation *op);
 
+/// Leaf `leaf` of `leaves` equal ranges of dimension `dim`: in place where it is one piece of memory, else a copy.
+mlir::Value sliceLeaf(mlir::OpBuilder &builder, mlir::Value x, int64_t dim, int64_t leaves, int64_t leaf,
+                      llvm::StringRef name);
+
 /// The results of a plain sum of each of `leaves` equal ranges of dimension `dim`, over which it sums. They have the
 /// type of `op`'s result. New operators get `name`.
 ///
