@@ -5,8 +5,9 @@
 //   tessera-compile model.onnx ... --mesh data=2,model=2 --mode auto --profile machine.json -o plan
 //
 // Writes a profile file (strategies/cost/ProfileTable.h): the times of the kernels that the program could need under
-// some strategy on the mesh, of the collectives among its ranks, and by how much those delay kernels beside them.
-// Without a program no kernels. Exit codes: 1 for a failure, 2 for a wrong command line.
+// some strategy on the mesh, of loops by their bytes, of the collectives among its ranks, and by how much those delay
+// kernels beside them. Without a program no kernels and no loops. Exit codes: 1 for a failure, 2 for a wrong command
+// line.
 //
 //   tessera-profile --device cuda --write-topology machine.json
 //
@@ -171,6 +172,8 @@ llvm::Error run(CommandLine &c) {
     if (!module)
       return module.takeError();
     if (llvm::Error e = measureKernels(**module, c.measure, table, progress))
+      return e;
+    if (llvm::Error e = measureLoops(**module, c.measure, table, progress))
       return e;
   }
   return writeFile(c.output, table.toJson());

@@ -202,7 +202,7 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind)) {
     double out = double(numElements(c.localOut)) * double(elementBytes);
     double in = c.kind == CollectiveKind::Fold ? double(numElements(c.localIn)) * double(elementBytes) : out;
-    return toNanoseconds((in + out) / (topology_.memoryBandwidth * share_) + topology_.launch);
+    return toNanoseconds(throughMemory(in + out) + topology_.launch);
   }
   double bytes = double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
   if (auto measured = profile_.collective(dist::stringify(c.kind), mesh_.size(c.axes), bytes))
@@ -274,8 +274,14 @@ static size_t numStatistics(const ShardingRule &rule) {
   return 0;
 }
 
+double CostModel::throughMemory(double bytes) const {
+  if (std::optional<double> measured = profile_.loop(bytes)) // with its launch
+    return std::max(0.0, *measured - topology_.launch);
+  return bytes / (topology_.memoryBandwidth * share_);
+}
+
 double CostModel::roofline(double flops, int bits, double streamed) const {
-  return std::max(flops / (topology_.rate(bits) * share_), streamed / (topology_.memoryBandwidth * share_));
+  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed));
 }
 
 Cost CostModel::kernel(double flops, int bits, double streamed) const {
@@ -342,9 +348,9 @@ Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Stra
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))
-      seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /
-                     (topology_.memoryBandwidth * share_) +
-                 topology_.launch;
+      seconds +=
+          throughMemory(2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand])) +
+          topology_.launch;
   return toNanoseconds(seconds + launches * topology_.launch);
 }
 

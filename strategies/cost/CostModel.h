@@ -109,6 +109,8 @@ private:
   Cost computeOn(const Mesh &mesh, const OperatorClass &cls, const Strategy &strategy, double streamed) const;
   Cost computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls, const Strategy &strategy,
                      double streamed) const;
+  /// Seconds in which a loop passes these bytes: as loops of that size were measured, or at the memory's bandwidth.
+  double throughMemory(double bytes) const;
   double roofline(double flops, int bits, double streamed) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 

@@ -29,11 +29,24 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
   if (json.is_discarded() || !json.is_object() || !json.contains("kernels") || !json["kernels"].is_object())
     return fail("expected a JSON object with a field 'kernels'");
   auto isTime = [](const nlohmann::json &v) { return v.is_number() && v.get<double>() >= 0 && v.get<double>() < 1e6; };
+  auto isPoint = [&](const nlohmann::json &v) {
+    return v.is_array() && v.size() == 2 && isTime(v[1]) && v[0].is_number() && v[0].get<double>() >= 1 &&
+           v[0].get<double>() < 1e18;
+  };
   ProfileTable table;
   for (const auto &item : json["kernels"].items()) {
     if (!isTime(item.value()))
       return fail("the time of '" + item.key() + "' must be a number of seconds");
     table.seconds_[item.key()] = item.value().get<double>();
+  }
+  if (json.contains("loops")) {
+    if (!json["loops"].is_array())
+      return fail("field 'loops' must be a list of [bytes, seconds]");
+    for (const auto &point : json["loops"]) {
+      if (!isPoint(point))
+        return fail("field 'loops' must be a list of [bytes, seconds]");
+      table.addLoop(point[0].get<double>(), point[1].get<double>());
+    }
   }
   if (json.contains("beside")) {
     const auto &beside = json["beside"];
@@ -54,8 +67,7 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
     if (!item.value().is_array() || item.value().empty())
       return fail("'" + item.key() + "' must be a list of [bytes, seconds]");
     for (const auto &point : item.value()) {
-      if (!point.is_array() || point.size() != 2 || !isTime(point[1]) || !point[0].is_number() ||
-          !(point[0].get<double>() >= 1 && point[0].get<double>() < 1e18))
+      if (!isPoint(point))
         return fail("'" + item.key() + "' must be a list of [bytes, seconds]");
       table.addCollective(kind, ranks, point[0].get<double>(), point[1].get<double>());
     }
@@ -71,6 +83,8 @@ std::string ProfileTable::toJson() const {
     for (auto [bytes, s] : points)
       collectives[key].push_back({bytes, s});
   nlohmann::json all = {{"kernels", kernels}, {"collectives", collectives}};
+  for (auto [bytes, s] : loops_)
+    all["loops"].push_back({bytes, s});
   if (beside_)
     all["beside"] = {{"hand_over", beside_->handOver}, {"per_byte", beside_->perByte}};
   return all.dump(1) + "\n";
@@ -80,31 +94,39 @@ static std::string collectiveKey(llvm::StringRef kind, int64_t ranks) {
   return kind.str() + " " + std::to_string(ranks);
 }
 
-void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds) {
-  std::map<double, double> &points = collectives_[collectiveKey(kind, ranks)];
-  auto above = points.lower_bound(bytes);
-  if (above != points.begin())
+void ProfileTable::add(Sizes &sizes, double bytes, double seconds) {
+  auto above = sizes.lower_bound(bytes);
+  if (above != sizes.begin())
     seconds = std::max(seconds, std::prev(above)->second);
-  points[bytes] = seconds;
-  for (auto it = points.upper_bound(bytes); it != points.end(); ++it)
+  sizes[bytes] = seconds;
+  for (auto it = sizes.upper_bound(bytes); it != sizes.end(); ++it)
     it->second = std::max(it->second, seconds);
+}
+
+double ProfileTable::at(const Sizes &sizes, double bytes) {
+  auto above = sizes.lower_bound(bytes);
+  if (above == sizes.begin())
+    return above->second; // latency
+  auto below = std::prev(above);
+  if (above == sizes.end())
+    return below->second * bytes / below->first;
+  double part = (bytes - below->first) / (above->first - below->first);
+  return below->second + part * (above->second - below->second);
+}
+
+void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds) {
+  add(collectives_[collectiveKey(kind, ranks)], bytes, seconds);
+}
+
+std::optional<double> ProfileTable::loop(double bytes) const {
+  return loops_.empty() ? std::nullopt : std::optional<double>(at(loops_, bytes));
 }
 
 std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks, double bytes) const {
   if (collectives_.empty())
     return std::nullopt;
   auto found = collectives_.find(collectiveKey(kind, ranks));
-  if (found == collectives_.end())
-    return std::nullopt;
-  const std::map<double, double> &points = found->second;
-  auto above = points.lower_bound(bytes);
-  if (above == points.begin())
-    return above->second; // latency
-  auto below = std::prev(above);
-  if (above == points.end())
-    return below->second * bytes / below->first;
-  double part = (bytes - below->first) / (above->first - below->first);
-  return below->second + part * (above->second - below->second);
+  return found == collectives_.end() ? std::nullopt : std::optional<double>(at(found->second, bytes));
 }
 
 std::optional<double> ProfileTable::leastPerByte(llvm::StringRef kind, int64_t ranks) const {

@@ -4,11 +4,13 @@
 // it replaces the estimate. A JSON file, times in seconds:
 //
 //   {"kernels": {"graph.conv 8x64x32x32,64x64x3x3->8x64x32x32 f32": 1.2e-3},     // the key: kernelKey
+//    "loops": [[65536, 8e-6], [1048576, 5e-5]],    // of fused operators: bytes that a loop reads and writes, seconds
 //    "collectives": {"all-reduce 4": [[4096, 9e-6], [1048576, 1.2e-4]]},         // kind, ranks: [bytes, seconds]
 //    "beside": {"hand_over": 3e-5, "per_byte": 4e-10}}         // of a collective beside kernels: work of the cores
 //
-// Bytes are those of the larger of a rank's two buffers. Between two sizes the time is interpolated, beyond the last
-// one it grows with the size. More data never takes less time: where a measurement says so, the larger time counts.
+// Bytes of a collective are those of the larger of a rank's two buffers. Between two sizes the time is interpolated,
+// beyond the last one it grows with the size. More data never takes less time: where a measurement says so, the larger
+// time counts.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_PROFILETABLE_H
@@ -37,6 +39,7 @@ public:
   static std::string kernelKey(llvm::StringRef kernel, llvm::ArrayRef<dist::Shape> operands,
                                llvm::ArrayRef<dist::Shape> results, int elementBits);
   void addKernel(const std::string &key, double seconds) { seconds_[key] = seconds; }
+  void addLoop(double bytes, double seconds) { add(loops_, bytes, seconds); }
   void addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds);
   /// Forgets what depends on how ranks are connected: collectives, and what they are beside kernels.
   void forgetCollectives() {
@@ -45,17 +48,25 @@ public:
   }
   void setBeside(MeasuredBeside beside) { beside_ = beside; }
 
-  bool empty() const { return seconds_.empty() && collectives_.empty() && !beside_; }
+  bool empty() const { return seconds_.empty() && loops_.empty() && collectives_.empty() && !beside_; }
+  bool hasLoops() const { return !loops_.empty(); }
   size_t numKernels() const { return seconds_.size(); }
   std::optional<double> seconds(const std::string &key) const;
+  /// The time of a loop that passes these bytes through memory. None if no loop was measured.
+  std::optional<double> loop(double bytes) const;
   std::optional<double> collective(llvm::StringRef kind, int64_t ranks, double bytes) const;
   /// The least time per byte of all sizes.
   std::optional<double> leastPerByte(llvm::StringRef kind, int64_t ranks) const;
   const std::optional<MeasuredBeside> &beside() const { return beside_; }
 
 private:
+  using Sizes = std::map<double, double>; // bytes -> seconds, which grow
+  static void add(Sizes &sizes, double bytes, double seconds);
+  static double at(const Sizes &sizes, double bytes);
+
   std::map<std::string, double> seconds_;
-  std::map<std::string, std::map<double, double>> collectives_; // by kind and ranks; bytes -> seconds
+  Sizes loops_;
+  std::map<std::string, Sizes> collectives_; // by kind and ranks
   std::optional<MeasuredBeside> beside_;
 };
 

@@ -88,7 +88,7 @@ class Linked:
         return [out for out, _ in outputs]
 
     def profile(self, name, model, options, mesh="data=2"):
-        """Of all kernels that this mesh may need, on both cores at once, and of collectives over the cable."""
+        """Of all kernels that this mesh may need and of loops, on both cores at once, and of collectives over the cable."""
         kernels, whole = self.profiles / f"{name}.kernels.json", self.profiles / f"{name}.{self.rate:.0f}.json"
         if not kernels.exists():
             phases = self.folder / f"{name}.phases"
@@ -100,7 +100,8 @@ class Linked:
         if not links.exists():
             self.together([self.bin / "tessera-profile", "--network", "--mesh", mesh, "-q", "--seconds", max(self.seconds, 0.05),
                            "-o", links])
-        whole.write_text(json.dumps(json.loads(links.read_text()) | {"kernels": json.loads(kernels.read_text())["kernels"]}))
+        measured = json.loads(kernels.read_text())
+        whole.write_text(json.dumps(json.loads(links.read_text()) | {part: measured[part] for part in ("kernels", "loops")}))
         return whole
 
     def compile(self, name, model, *options, profile=None):

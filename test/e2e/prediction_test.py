@@ -63,6 +63,8 @@ def a_profile_is_measured_and_used(c):
         sizes = [point[0] for point in table["collectives"][key]]
         expect(sizes == [1024, 8192], f"{key}: {sizes}")
     expect(table["beside"].keys() == {"hand_over", "per_byte"} and all(0 <= s < 1 for s in table["beside"].values()), table["beside"])
+    sizes, times = zip(*table["loops"])
+    expect(len(sizes) > 2 and sizes[-1] > 30 * sizes[0] and list(times) == sorted(times) and times[0] > 0, f"loops: {table['loops']}")
     # What the profile holds is what is predicted, for every kernel that fusion leaves alone.
     c.compile("--profile", profile, out="measured")
     operators = [o for o in step(c.report("measured"))["operators"] if o["kind"] in ("conv", "matmul", "max_pool")]
@@ -76,7 +78,8 @@ def a_profile_is_measured_and_used(c):
     # With --add-to nothing that the profile has is measured again.
     c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--mesh", "data=2,model=2", "-q", "--add-to", profile,
           "--seconds", "1e-6", "--max-bytes", "8KiB", "-o", c.folder / "again.json")
-    expect(json.loads((c.folder / "again.json").read_text())["kernels"] == table["kernels"], "kernels are kept")
+    again = json.loads((c.folder / "again.json").read_text())
+    expect(again["kernels"] == table["kernels"] and again["loops"] == table["loops"], "kernels and loops are kept")
 
 
 

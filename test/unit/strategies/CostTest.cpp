@@ -130,6 +130,30 @@ TEST_CASE("a measured kernel replaces the estimate") {
   llvm::consumeError(bad.takeError());
 }
 
+TEST_CASE("measured loops replace the memory's bandwidth") {
+  ProfileTable table = llvm::cantFail(
+      ProfileTable::parse(R"({"kernels": {}, "loops": [[1000, 2e-6], [3000, 4e-6], [6000, 3e-6]]})", "profile.json"));
+  CHECK(*table.loop(10) == 2e-6);
+  CHECK(*table.loop(2000) == Approx(3e-6));
+  CHECK(*table.loop(6000) == 4e-6); // not 3e-6
+  CHECK(*table.loop(12000) == Approx(8e-6));
+  CHECK(!ProfileTable().loop(1000));
+  CHECK(!table.empty());
+  CHECK(llvm::cantFail(ProfileTable::parse(table.toJson(), "again")).toJson() == table.toJson());
+  const Topology machine = simple();
+  const CostModel model(Mesh(), machine, table);
+  CHECK(model.kernel(0, 32, 2000) == 3000); // with its launch
+  const double flops = 1e-5 * machine.rate(32);
+  CHECK(model.kernel(flops, 32, 2000) == Cost(1e9 * (1e-5 + machine.launch)));
+  for (const char *bad : {R"({"kernels": {}, "loops": 3})", R"({"kernels": {}, "loops": [[0, 1e-6]]})",
+                          R"({"kernels": {}, "loops": [[100, -1]]})"}) {
+    auto refused = ProfileTable::parse(bad, "profile.json");
+    REQUIRE(!refused);
+    CHECK(llvm::toString(refused.takeError()) ==
+          "profile profile.json: field 'loops' must be a list of [bytes, seconds]");
+  }
+}
+
 TEST_CASE("an operator with leaves costs its leaves, the copies that they read, and the loop that adds") {
   Module m(R"(func.func @train(%i: tensor<16xi32>, %dy: tensor<3x16x4xf32>, %x: tensor<16x8xf32>,
                                %v: tensor<8x12xf32>) -> (tensor<3x5x4xf32>, tensor<16x12xf32>) {
