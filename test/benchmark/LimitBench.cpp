@@ -72,11 +72,17 @@ void time(const dnnl::primitive &primitive, const std::string &name,
     best = {least, name};
 }
 
-/// Every implementation behind a primitive descriptor for a call.
-template <typename Primitive, typename Descriptor, typename Arguments>
-void timeAll(const KernelCall &call, Descriptor pd, const Arguments &arguments, const char *layout, const Options &o,
-             Best &best) {
-  for (bool more = bool(pd); more; more = pd.next_impl()) {
+/// Every implementation for a call. `describe(wanted)` gives the first one that is accepted. It is asked again for each:
+/// in version 2 an implementation cannot be asked for the next one when what described it is gone.
+template <typename Primitive, typename Describe, typename Arguments>
+void timeAll(const KernelCall &call, const Describe &describe, const Arguments &arguments, const char *layout,
+             const Options &o, Best &best) {
+  for (int number = 0;; ++number) {
+    Wanted wanted;
+    wanted.accepts = [left = number](const std::string &) mutable { return left-- == 0; };
+    const auto pd = describe(wanted);
+    if (!pd)
+      break;
     const std::string name = pd.impl_info_str();
     if (!isFast(name))
       break; // the reference loops are last
@@ -140,8 +146,10 @@ void timeConv(const KernelCall &call, const Options &o, Best &best) {
       if (input) {
         timeAll<dnnl::convolution_backward_data>(
             call,
-            describeGradient<dnnl::convolution_backward_data>(forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype),
-                                                              strides, dilations, low, high),
+            [&](const Wanted &wanted) {
+              return describeGradientWith<dnnl::convolution_backward_data>(
+                  wanted, forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+            },
             [](const auto &pd) {
               return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
                                                                {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -151,8 +159,10 @@ void timeConv(const KernelCall &call, const Options &o, Best &best) {
       } else if (weight) {
         timeAll<dnnl::convolution_backward_weights>(
             call,
-            describeGradient<dnnl::convolution_backward_weights>(forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype),
-                                                                 strides, dilations, low, high),
+            [&](const Wanted &wanted) {
+              return describeGradientWith<dnnl::convolution_backward_weights>(
+                  wanted, forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+            },
             [](const auto &pd) {
               return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
                                                                {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
@@ -162,8 +172,11 @@ void timeConv(const KernelCall &call, const Options &o, Best &best) {
       } else {
         timeAll<dnnl::convolution_forward>(
             call,
-            describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, direct, lay(x, x.dtype), wd,
-                                                         lay(result, result.dtype), strides, dilations, low, high),
+            [&](const Wanted &wanted) {
+              return describePrimitiveWith<dnnl::convolution_forward>(wanted, dnnl::prop_kind::forward_training, direct,
+                                                                      lay(x, x.dtype), wd, lay(result, result.dtype),
+                                                                      strides, dilations, low, high);
+            },
             [](const auto &pd) {
               return std::vector<std::pair<int, memory::desc>>{
                   {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}};
@@ -197,7 +210,11 @@ void timeMatMul(const KernelCall &call, const Options &o, Best &best) {
   for (bool own : {false, true})
     try {
       timeAll<dnnl::matmul>(
-          call, describePrimitive<dnnl::matmul>(own ? anyLayout(a) : a, own ? anyLayout(b) : b, own ? anyLayout(y) : y),
+          call,
+          [&](const Wanted &wanted) {
+            return describePrimitiveWith<dnnl::matmul>(wanted, own ? anyLayout(a) : a, own ? anyLayout(b) : b,
+                                                       own ? anyLayout(y) : y);
+          },
           [](const auto &pd) {
             return std::vector<std::pair<int, memory::desc>>{
                 {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}};

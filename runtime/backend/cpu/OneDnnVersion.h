@@ -15,6 +15,7 @@
 #include "runtime/backend/KernelChecks.h"
 
 #include <dnnl.hpp>
+#include <functional>
 #include <string>
 
 namespace tessera::rt {
@@ -26,7 +27,7 @@ dnnl::primitive_attr dnnlAttributes();
 /// What a primitive shall be like.
 struct Wanted {
   dnnl::primitive_attr attributes = dnnlAttributes();
-  bool (*accepts)(const std::string &implementation) = nullptr; // null: oneDNN's first choice
+  std::function<bool(const std::string &implementation)> accepts; // empty: oneDNN's first choice
 };
 /// The first of oneDNN's implementations that is accepted; empty where there is none. In version 2 what the primitive
 /// was described by must still be there.
