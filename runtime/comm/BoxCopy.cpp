@@ -4,16 +4,8 @@
 #include <cstring>
 
 namespace tessera::rt {
-namespace {
 
-/// One loop of the copy: `count` elements, so far apart in the source and in the destination.
-struct Loop {
-  int64_t count, src, dst;
-};
-
-/// The loops that walk both boxes, innermost first, or false if no common loop nest exists: the
-/// boxes are cut at different places, as with counts [4, 3] and [3, 4].
-bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
+bool commonLoops(const Box &a, const Box &b, std::vector<BoxLoop> &loops) {
   size_t i = a.count.size(), j = b.count.size();
   int64_t ca = 1, cb = 1, sa = 0, sb = 0; // elements left in the current dimension of either box, and the strides
   while (true) {
@@ -41,6 +33,8 @@ bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
   return true;
 }
 
+namespace {
+
 template <typename T> void copyLine(const T *src, T *dst, int64_t count, int64_t srcStride, int64_t dstStride) {
   if (srcStride == 1 && dstStride == 1) {
     std::memcpy(dst, src, size_t(count) * sizeof(T));
@@ -53,12 +47,12 @@ template <typename T> void copyLine(const T *src, T *dst, int64_t count, int64_t
   }
 }
 
-template <typename T> void runLoops(const T *src, T *dst, const std::vector<Loop> &loops) {
+template <typename T> void runLoops(const T *src, T *dst, const std::vector<BoxLoop> &loops) {
   if (loops.empty()) {
     *dst = *src;
     return;
   }
-  const Loop inner = loops[0];
+  const BoxLoop inner = loops[0];
   if (loops.size() == 1) {
     copyLine(src, dst, inner.count, inner.src, inner.dst);
     return;
@@ -107,7 +101,7 @@ private:
 template <typename T> void copyTyped(const void *srcBytes, const Box &srcBox, void *dstBytes, const Box &dstBox) {
   const T *src = static_cast<const T *>(srcBytes);
   T *dst = static_cast<T *>(dstBytes);
-  std::vector<Loop> loops;
+  std::vector<BoxLoop> loops;
   loops.reserve(srcBox.count.size() + dstBox.count.size());
   if (commonLoops(srcBox, dstBox, loops)) {
     runLoops(src + srcBox.offset, dst + dstBox.offset, loops);

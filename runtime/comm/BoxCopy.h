@@ -26,6 +26,15 @@ Status checkBox(const Box &box);
 /// "offset 10, count [2, 5], stride [5, 1]", for messages.
 std::string describeBox(const Box &box);
 
+/// One loop of a copy: `count` elements, so far apart in the source and in the destination.
+struct BoxLoop {
+  int64_t count, src, dst;
+};
+
+/// The loops that walk both boxes, innermost first, or false if no common loop nest exists: the
+/// boxes are cut at different places, as with counts [4, 3] and [3, 4].
+bool commonLoops(const Box &a, const Box &b, std::vector<BoxLoop> &loops);
+
 /// Both boxes have passed checkBox and have equally many elements, and their ranges of memory do not overlap.
 /// `elementSize` is 1, 2, 4 or 8 bytes.
 void copyBox(const void *src, const Box &srcBox, void *dst, const Box &dstBox, size_t elementSize);

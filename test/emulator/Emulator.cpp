@@ -34,6 +34,8 @@ static size_t deviceBytes() {
 
 int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
   if (!d->capturing) {
+    if (const auto most = toldToFail("work"); most && d->queue[work.stream].size() >= size_t(*most))
+      return fail(m, "a stream has too much work");
     d->queue[work.stream].push_back(std::move(work));
     return TESSERA_OK;
   }

@@ -22,6 +22,7 @@
 //   stuck:N                            the same, and their work does not end when they are revoked
 //   send:N                             device N refuses to send
 //   graph:N, timers:N                  device N cannot record a graph; not one with timers in it
+//   work:N                             a stream takes no more work while N pieces wait on it
 //   slow:N                             device N takes two milliseconds more for every kernel
 //
 //===------------------------------------------------------------------------------------------===//

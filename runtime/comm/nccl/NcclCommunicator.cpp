@@ -1,5 +1,5 @@
-// Communicator's operations by NCCL. The rows of a gather and the boxes of an exchange are packed and unpacked by
-// device copies on the communication stream.
+// Communicator's operations by NCCL. The rows of a gather and the boxes of an exchange are packed and unpacked on the
+// communication stream (DeviceBoxes.h).
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/CollectiveCall.h"
 #include "runtime/comm/nccl/NcclGroup.h"
@@ -10,57 +10,6 @@
 #include <cstring>
 
 namespace tessera::rt {
-
-std::vector<RowCopy> rowsOf(const Box &box) {
-  // The box without dimensions of size 1, where adjacent dimensions that can be walked as one are joined.
-  std::vector<int64_t> count, stride;
-  for (size_t d = 0; d < box.count.size(); ++d) {
-    if (box.count[d] == 0)
-      return {};
-    if (box.count[d] == 1)
-      continue;
-    if (!count.empty() && stride.back() == box.stride[d] * box.count[d]) {
-      count.back() *= box.count[d];
-      stride.back() = box.stride[d];
-    } else {
-      count.push_back(box.count[d]);
-      stride.push_back(box.stride[d]);
-    }
-  }
-  RowCopy row;
-  row.width = 1;
-  if (!count.empty() && stride.back() == 1) {
-    row.width = count.back();
-    count.pop_back();
-    stride.pop_back();
-  }
-  row.pitch = row.width;
-  if (!count.empty() && stride.back() >= row.width) {
-    row.rows = count.back();
-    row.pitch = stride.back();
-    count.pop_back();
-    stride.pop_back();
-  }
-  // The dimensions outside of a row copy become a loop over row copies.
-  std::vector<RowCopy> copies;
-  std::vector<int64_t> index(count.size(), 0);
-  for (int64_t packed = 0;; packed += row.width * row.rows) {
-    RowCopy copy = row;
-    copy.offset = box.offset;
-    for (size_t d = 0; d < index.size(); ++d)
-      copy.offset += index[d] * stride[d];
-    copy.packed = packed;
-    copies.push_back(copy);
-    size_t d = index.size();
-    while (d-- > 0) {
-      if (++index[d] < count[d])
-        break;
-      index[d] = 0;
-    }
-    if (d == size_t(-1))
-      return copies;
-  }
-}
 
 namespace {
 
@@ -196,11 +145,14 @@ private:
     return rows.outer > 1 ? (ranks_.size() * rows.outer * rows.inner * elementSize + 255) / 256 * 256 : 0;
   }
 
-  Status copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch, size_t width, size_t rows) {
-    return Device::check([&](TesseraMessage *m) {
-      return api().copyRows(groups_->device->handle(), TESSERA_COMM_STREAM, to, toPitch, from, fromPitch, width, rows,
-                            m);
-    });
+  /// Memory that the members' blocks of a tensor's rows lie in one after the other, seen as the tensor has them.
+  Box blocks(const Rows &rows) const {
+    const auto n = int64_t(ranks_.size()), outer = int64_t(rows.outer), inner = int64_t(rows.inner);
+    return {0, {outer, n, inner}, {inner, outer * inner, 1}};
+  }
+  Box tensor(const Rows &rows) const {
+    const auto n = int64_t(ranks_.size()), outer = int64_t(rows.outer), inner = int64_t(rows.inner);
+    return {0, {outer, n, inner}, {n * inner, inner, 1}};
   }
 
   /// Registers memory; false if that is not possible. Groups of the same ranks share registrations, as they share
@@ -254,14 +206,14 @@ private:
   const int me_;
   std::vector<DeviceMemory> scratch_;
   std::vector<std::pair<void *, void *>> registrations_; // memory, NCCL's handle
-  // Values that halos are filled with, by value: [bytes of the largest box].
+  // Values that halos are filled with, by value: an element.
   std::map<std::pair<int, double>, DeviceMemory> patterns_;
 };
 
 Status NcclCommunicator::allGather(std::span<const Rows> tensors, plan::DType dtype) {
   Call call = callOf(CallKind::AllGather, tensors, dtype);
   TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-  const size_t elementSize = bytesPerElement(dtype), n = ranks_.size();
+  const size_t elementSize = bytesPerElement(dtype);
   const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
   TESSERA_RETURN_IF_ERROR(places.status());
   TESSERA_RETURN_IF_ERROR(operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
@@ -269,10 +221,9 @@ Status NcclCommunicator::allGather(std::span<const Rows> tensors, plan::DType dt
     return api().allGather(comm_, rows.in, (*places)[t] ? (*places)[t] : rows.out, rows.outer * rows.inner, dtype, m);
   }));
   for (size_t t = 0; t < tensors.size(); ++t)
-    if (const size_t row = tensors[t].inner * elementSize; (*places)[t]) // [n, outer, row] -> [outer, n, row]
-      for (size_t r = 0; r < n; ++r)
-        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(tensors[t].out) + r * row, n * row,
-                                         (*places)[t] + r * tensors[t].outer * row, row, row, tensors[t].outer));
+    if ((*places)[t])
+      TESSERA_RETURN_IF_ERROR(
+          groups_->boxes.copy((*places)[t], blocks(tensors[t]), tensors[t].out, tensor(tensors[t]), elementSize));
   return Status();
 }
 
@@ -280,15 +231,13 @@ Status NcclCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DTyp
   Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
   TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
   TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
-  const size_t elementSize = bytesPerElement(dtype), n = ranks_.size();
+  const size_t elementSize = bytesPerElement(dtype);
   const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
   TESSERA_RETURN_IF_ERROR(places.status());
   for (size_t t = 0; t < tensors.size(); ++t)
-    if (const size_t row = tensors[t].inner * elementSize; (*places)[t]) // [outer, n, row] -> [n, outer, row]
-      for (size_t r = 0; r < n; ++r)
-        TESSERA_RETURN_IF_ERROR(copyRows((*places)[t] + r * tensors[t].outer * row, row,
-                                         static_cast<const char *>(tensors[t].in) + r * row, n * row, row,
-                                         tensors[t].outer));
+    if ((*places)[t])
+      TESSERA_RETURN_IF_ERROR(
+          groups_->boxes.copy(tensors[t].in, tensor(tensors[t]), (*places)[t], blocks(tensors[t]), elementSize));
   return operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
     const Rows &rows = tensors[t];
     return api().reduceScatter(comm_, (*places)[t] ? (*places)[t] : rows.in, rows.out, rows.outer * rows.inner, dtype,
@@ -307,7 +256,6 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   // are copies.
   struct Piece {
     const Transfer *transfer;
-    std::vector<RowCopy> rows;
     int64_t bytes = 0;
     int64_t place = -1; // offset in the scratch memory; -1: not packed
   };
@@ -315,14 +263,14 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   auto plan = [&](const std::vector<Transfer> &list) {
     std::vector<Piece> pieces;
     for (const Transfer &t : list) {
-      Piece piece{&t, rowsOf(t.box), boxElements(t.box) * size, -1};
+      Piece piece{&t, boxElements(t.box) * size, -1};
       if (piece.bytes == 0)
         continue;
-      if (piece.rows.size() != 1 || piece.rows[0].rows != 1) {
+      if (!isRun(t.box)) {
         piece.place = scratch;
         scratch += (piece.bytes + 255) / 256 * 256;
       }
-      pieces.push_back(std::move(piece));
+      pieces.push_back(piece);
     }
     return pieces;
   };
@@ -331,14 +279,16 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   if (scratch > 0)
     TESSERA_RETURN_IF_ERROR(reserve(size_t(scratch), memory));
   auto *packed = static_cast<char *>(memory);
-  auto whereSent = [&](const Piece &p) { return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place; };
-  auto whereReceived = [&](const Piece &p) { return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place; };
+  auto whereSent = [&](const Piece &p) {
+    return p.place < 0 ? from + p.transfer->box.offset * size : packed + p.place;
+  };
+  auto whereReceived = [&](const Piece &p) {
+    return p.place < 0 ? to + p.transfer->box.offset * size : packed + p.place;
+  };
   for (const Piece &p : outgoing)
     if (p.place >= 0)
-      for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, size_t(r.width * size),
-                                         from + r.offset * size, size_t(r.pitch * size), size_t(r.width * size),
-                                         size_t(r.rows)));
+      TESSERA_RETURN_IF_ERROR(
+          groups_->boxes.copy(from, p.transfer->box, packed + p.place, {0, {p.bytes / size}, {1}}, size_t(size)));
   // Messages to this rank itself match in the order of the lists.
   size_t next = 0;
   for (const Piece &p : incoming) {
@@ -372,39 +322,28 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
     }));
   for (const Piece &p : incoming)
     if (p.place >= 0)
-      for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(copyRows(to + r.offset * size, size_t(r.pitch * size),
-                                         packed + p.place + r.packed * size, size_t(r.width * size),
-                                         size_t(r.width * size), size_t(r.rows)));
+      TESSERA_RETURN_IF_ERROR(
+          groups_->boxes.copy(packed + p.place, {0, {p.bytes / size}, {1}}, to, p.transfer->box, size_t(size)));
   return Status();
 }
 
 Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) {
   const size_t size = bytesPerElement(dtype);
-  size_t largest = 0;
-  for (const Box &box : boxes)
-    largest = std::max(largest, size_t(boxElements(box)) * size);
-  if (largest == 0)
-    return Status();
   DeviceMemory &pattern = patterns_[{int(dtype), value}];
-  if (pattern.size() < largest) {
+  if (!pattern.data()) {
     // The pattern is made at the first run, which is never recorded as a graph.
-    std::vector<char> host(largest);
-    for (size_t at = 0; at < largest; at += size)
-      convertElements(&value, plan::F64, host.data() + at, dtype, 1);
-    Result<DeviceMemory> memory = DeviceMemory::allocate(groups_->device, largest);
+    char host[8];
+    convertElements(&value, plan::F64, host, dtype, 1);
+    Result<DeviceMemory> memory = DeviceMemory::allocate(groups_->device, size);
     if (!memory)
       return memory.status().context("a halo's edge");
-    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, memory->data(), host.data(), largest));
+    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, memory->data(), host, size));
     TESSERA_RETURN_IF_ERROR(groups_->device->finish());
-    if (pattern.size() > 0)
-      scratch_.insert(scratch_.begin(), std::move(pattern)); // a graph may still read it
     pattern = std::move(*memory);
   }
   for (const Box &box : boxes)
-    for (const RowCopy &r : rowsOf(box))
-      TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r.offset * int64_t(size), size_t(r.pitch) * size,
-                                       pattern.data(), size_t(r.width) * size, size_t(r.width) * size, size_t(r.rows)));
+    TESSERA_RETURN_IF_ERROR(
+        groups_->boxes.copy(pattern.data(), {0, box.count, std::vector<int64_t>(box.count.size(), 0)}, out, box, size));
   return Status();
 }
 

@@ -7,6 +7,7 @@
 #define TESSERA_RUNTIME_COMM_NCCL_NCCLGROUP_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/nccl/DeviceBoxes.h"
 #include "runtime/device/Device.h"
 
 #include <chrono>
@@ -19,7 +20,8 @@
 namespace tessera::rt {
 
 struct NcclGroups {
-  NcclGroups(World &host, std::shared_ptr<Device> device) : host(host), device(std::move(device)) {}
+  NcclGroups(World &host, std::shared_ptr<Device> device)
+      : host(host), device(std::move(device)), boxes(this->device) {}
   ~NcclGroups();
   NcclGroups(const NcclGroups &) = delete;
   NcclGroups &operator=(const NcclGroups &) = delete;
@@ -38,6 +40,7 @@ struct NcclGroups {
 
   World &host;
   std::shared_ptr<Device> device;
+  DeviceBoxes boxes;
   std::map<std::vector<int>, TesseraComm *> comms; // by ranks
   std::set<std::pair<TesseraComm *, void *>> registered;
   std::string failure;
@@ -47,14 +50,6 @@ struct NcclGroups {
 /// `channel` is a communicator of the same group on the host.
 std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm,
                                                      std::vector<int> ranks, std::unique_ptr<Communicator> channel);
-
-/// A box as rows of equal width, as device copies take them. All numbers count elements.
-struct RowCopy {
-  int64_t offset = 0; // of the first row in the strided memory
-  int64_t pitch = 0, width = 0, rows = 1;
-  int64_t packed = 0; // of the first row in packed memory
-};
-std::vector<RowCopy> rowsOf(const Box &box);
 
 } // namespace tessera::rt
 
