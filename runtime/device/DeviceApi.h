@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 7
+#define TESSERA_DEVICE_ABI 8
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -184,6 +184,10 @@ typedef struct TesseraDeviceApi {
   /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not
      wait; pollComm says TESSERA_NOT_READY while the communicator is being set up or an operation is being
      enqueued, and TESSERA_FAILED once anything failed asynchronously.
+     splitComm makes communicators of parts of a parent's members, which share what the parent has set up. All members
+     call it at the same place among the parent's operations, with a part's number and this member's place in it;
+     part -1: in none, and *comm is null. Neither the parent nor the new one is used before pollComm says of both that
+     they are ready. Split communicators are revoked together, and the parent is destroyed last.
      revokeComm gives up all work of the communicator, on the device, too, and does not wait. It is for failures:
      streams come to rest then, and only destroyComm is allowed. destroyComm waits for the other members, though not for
      ever; after revokeComm it does not. Recorded graphs hold the communicators whose work they have, so they are
@@ -191,6 +195,7 @@ typedef struct TesseraDeviceApi {
   int32_t (*uniqueId)(TesseraCommId *id, TesseraMessage *m);
   int32_t (*createComm)(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
                         TesseraMessage *m);
+  int32_t (*splitComm)(TesseraComm *parent, int32_t part, int32_t me, TesseraComm **comm, TesseraMessage *m);
   int32_t (*pollComm)(TesseraComm *comm, TesseraMessage *m);
   void (*revokeComm)(TesseraComm *comm);
   void (*destroyComm)(TesseraComm *comm);

@@ -4,6 +4,7 @@
 
 #include "runtime/support/Float16.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -57,8 +58,15 @@ struct Operation {
   bool done = false;
   std::string error;
 };
+struct Shared;
+/// One call of splitComm by all members.
+struct Split {
+  std::map<int, std::pair<int, int>> asked;    // by member of the parent: part, place in it
+  std::map<int, std::shared_ptr<Shared>> made; // by part
+};
 struct Shared {
   int members = 0;
+  std::vector<std::shared_ptr<Split>> splits;
   std::set<int> joined;
   std::set<int> devices;
   bool aborted = false;
@@ -190,6 +198,9 @@ std::string perform(Operation &op, int members) {
 
 struct TesseraComm {
   std::shared_ptr<tessera::emulator::Shared> shared;
+  TesseraComm *parent = nullptr; // until it has split
+  size_t splits = 0;             // calls of splitComm
+  int part = -1;                 // of the parent's last split
   TesseraDevice *device = nullptr;
   int me = 0;
   // An operation gets its number when it runs, since a recorded graph runs the same work many times.
@@ -343,8 +354,43 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
   return TESSERA_OK;
 }
 
+int32_t splitComm(TesseraComm *parent, int32_t part, int32_t me, TesseraComm **comm, TesseraMessage *) {
+  std::lock_guard lock(mutex);
+  std::vector<std::shared_ptr<Split>> &splits = parent->shared->splits;
+  if (splits.size() == parent->splits)
+    splits.push_back(std::make_shared<Split>());
+  Split &split = *splits[parent->splits++];
+  split.asked[parent->me] = {part, me};
+  *comm = nullptr;
+  if (part < 0)
+    return TESSERA_OK;
+  std::shared_ptr<Shared> &shared = split.made[part];
+  if (!shared)
+    shared = std::make_shared<Shared>();
+  *comm = new TesseraComm;
+  (*comm)->shared = shared;
+  (*comm)->device = parent->device;
+  (*comm)->parent = parent;
+  (*comm)->part = part;
+  (*comm)->me = me;
+  return TESSERA_OK;
+}
+
+bool hasSplit(const TesseraComm &parent) {
+  return parent.splits == 0 || int(parent.shared->splits[parent.splits - 1]->asked.size()) == parent.shared->members;
+}
+
 int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
   std::lock_guard lock(mutex);
+  if (!hasSplit(c->parent ? *c->parent : *c))
+    return c->shared->aborted ? fail(m, "a member of the group has left") : TESSERA_NOT_READY;
+  if (c->parent) {
+    const Split &split = *c->parent->shared->splits[c->parent->splits - 1];
+    c->shared->members =
+        int(std::ranges::count_if(split.asked, [&](const auto &a) { return a.second.first == c->part; }));
+    c->shared->joined.insert(c->me);
+    c->parent = nullptr;
+  }
   if (c->use->failed)
     return fail(m, "NCCL: a collective failed: remote process exited or there was a network error");
   if (c->shared->aborted)
@@ -460,6 +506,7 @@ int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMes
 void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;
   api.createComm = createComm;
+  api.splitComm = splitComm;
   api.pollComm = pollComm;
   api.revokeComm = revokeComm;
   api.destroyComm = destroyComm;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 
@@ -34,8 +37,11 @@ NcclGroups::~NcclGroups() {
 }
 
 void NcclGroups::release() {
-  for (auto &[ranks, comm] : comms)
-    device->api().destroyComm(comm);
+  // The one of all ranks, from which the others were split, comes last.
+  for (const bool all : {false, true})
+    for (auto &[ranks, comm] : comms)
+      if ((int(ranks.size()) == host.size()) == all)
+        device->api().destroyComm(comm);
   comms.clear();
 }
 
@@ -124,24 +130,56 @@ public:
     Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks, run);
     if (!channel)
       return channel.status();
-    auto made = groups_->comms.find(ranks);
-    if (made == groups_->comms.end()) {
-      Result<TesseraComm *> comm = create(**channel, ranks);
-      if (!comm)
-        return comm.status();
-      made = groups_->comms.emplace(ranks, *comm).first;
-      TESSERA_RETURN_IF_ERROR(
-          groups_->settle(*comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks"));
-    }
-    return createNcclCommunicator(groups_, made->second, ranks, std::move(*channel));
+    TESSERA_RETURN_IF_ERROR(connect(**channel, ranks));
+    return createNcclCommunicator(groups_, groups_->comms.at(ranks), ranks, std::move(*channel));
   }
 
 private:
-  Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks) {
+  /// Makes the communicator of `ranks`, if there is none. All ranks of the world are here, each with its own group, and
+  /// some may have theirs.
+  Status connect(Communicator &channel, const std::vector<int> &ranks) {
+    if (!everyone_) {
+      all_.resize(size_t(size()));
+      std::iota(all_.begin(), all_.end(), 0);
+      Result<std::unique_ptr<Communicator>> everyone = groups_->host.group(all_, 1);
+      if (!everyone)
+        return everyone.status();
+      everyone_ = std::move(*everyone);
+    }
+    // There is no time limit here, as loading takes some ranks much longer than others. The limits begin when all are
+    // here, and are for NCCL alone.
+    const bool wanted = !groups_->comms.contains(ranks);
+    int64_t agreed[2] = {!wanted, splits()}; // whether nobody wants one; whether all would split
+    TESSERA_RETURN_IF_ERROR(everyone_->allReduce(agreed, agreed, 2, plan::I64, plan::MIN));
+    if (agreed[0])
+      return Status();
+    if (!agreed[1] || ranks == all_)
+      return wanted ? create(channel, ranks) : Status();
+    if (!groups_->comms.contains(all_))
+      TESSERA_RETURN_IF_ERROR(create(*everyone_, all_));
+    TesseraComm *parent = groups_->comms.at(all_), *part = nullptr;
+    TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
+      return groups_->device->api().splitComm(parent, wanted ? ranks[0] : -1, channel.rank(), &part, m);
+    }));
+    if (part)
+      groups_->comms.emplace(ranks, part);
+    TESSERA_RETURN_IF_ERROR(settle(parent, ranks));
+    return part ? settle(part, ranks) : Status();
+  }
+
+  /// A way out, should NCCL fail to split.
+  static bool splits() {
+    const char *given = std::getenv("TESSERA_NCCL_SPLIT");
+    return !given || std::string_view(given) != "0";
+  }
+
+  Status settle(TesseraComm *comm, const std::vector<int> &ranks) {
+    return groups_->settle(comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks");
+  }
+
+  /// Makes a communicator of its own for `ranks`, the members of `channel`.
+  Status create(Communicator &channel, const std::vector<int> &ranks) {
     const int me = channel.rank();
-    // There is no time limit here, as loading takes some ranks much longer than others. The limit begins when all are
-    // here, and is for NCCL alone.
-    TESSERA_RETURN_IF_ERROR(channel.barrier());
     const TesseraDeviceApi &api = groups_->device->api();
     // The first member makes the id, and sends along whether that succeeded.
     struct {
@@ -161,10 +199,13 @@ private:
     TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
       return api.createComm(groups_->device->handle(), &letter.id, channel.size(), me, &comm, m);
     }));
-    return comm;
+    groups_->comms.emplace(ranks, comm);
+    return settle(comm, ranks);
   }
 
   std::shared_ptr<NcclGroups> groups_;
+  std::vector<int> all_;                   // the ranks of the world
+  std::unique_ptr<Communicator> everyone_; // on the host
   double seconds_;
 };
 

@@ -12,6 +12,7 @@
 
 struct TesseraComm {
   ncclComm_t comm = nullptr;
+  TesseraComm *splitting = nullptr; // the parent, until it has split: NCCL sets `comm` no sooner
   TesseraDevice *device = nullptr;
   bool revoked = false;
   std::thread abort; // of a revoked communicator
@@ -109,6 +110,7 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
   std::memcpy(&unique, id, sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.splitShare = 1;
   auto made = std::make_unique<TesseraComm>();
   made->device = d;
   ncclResult_t result = nccl()->commInitRankConfig(&made->comm, members, unique, me, &config);
@@ -121,7 +123,30 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
   return TESSERA_OK;
 }
 
+int32_t splitComm(TesseraComm *parent, int32_t part, int32_t me, TesseraComm **comm, TesseraMessage *m) {
+  TESSERA_CUDA(cudaSetDevice(parent->device->ordinal), m, "selecting the device");
+  auto made = std::make_unique<TesseraComm>();
+  made->device = parent->device;
+  made->splitting = parent;
+  // Without a configuration of its own it is that of the parent.
+  ncclComm_t *to = &made->comm;
+  if (part < 0) {
+    static thread_local ncclComm_t none; // stays null
+    to = &none;
+  }
+  const int color = part < 0 ? NCCL_SPLIT_NOCOLOR : part;
+  if (int32_t code = answer(parent, nccl()->commSplit(parent->comm, color, me, to, nullptr), "splitting a group", m))
+    return code;
+  *comm = part < 0 ? nullptr : made.release();
+  return TESSERA_OK;
+}
+
 int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
+  if (c->splitting) {
+    if (const int32_t code = pollComm(c->splitting, m); code != TESSERA_OK)
+      return code;
+    c->splitting = nullptr;
+  }
   ncclResult_t state = ncclSuccess;
   if (ncclResult_t result = nccl()->commGetAsyncError(c->comm, &state))
     return answer(c, result, "asking for errors", m);
@@ -147,6 +172,8 @@ template <typename F> bool comes(F &&done) {
 /// for its peers again.
 void revokeComm(TesseraComm *c) {
   c->revoked = true;
+  if (c->splitting)
+    return; // it has no work, and goes with its parent
   try {
     c->abort = std::thread([c] {
       streamOf(c);
@@ -160,6 +187,8 @@ void revokeComm(TesseraComm *c) {
 
 void destroyComm(TesseraComm *c) {
   streamOf(c);
+  if (c->splitting)
+    return; // NCCL may still write where its communicator is to be
   if (c->abort.joinable()) {
     if (!comes([&] { return c->aborted.load(); })) {
       c->abort.detach();
@@ -266,6 +295,7 @@ void releaseForNccl(void *memory) { nccl()->memFree(memory); }
 void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;
   api.createComm = createComm;
+  api.splitComm = splitComm;
   api.pollComm = pollComm;
   api.revokeComm = revokeComm;
   api.destroyComm = destroyComm;

@@ -54,6 +54,69 @@ TEST_CASE("a rank that fails is named by those that wait for it") {
   CHECK_THAT(others[2].message(), Contains("rank 1 aborted: disk full"));
 }
 
+namespace {
+
+/// Four ranks that sum in the groups of the rows and columns of a square, and in those of some alone. How many
+/// communicators met by an id of their own.
+Result<int64_t> communicatorsOfTheirOwn() {
+  auto ids = [](const TesseraDeviceApi &api) { // how many have been made; this one, too
+    TesseraCommId id;
+    TesseraMessage m;
+    api.uniqueId(&id, &m);
+    int64_t number = 0;
+    std::memcpy(&number, id.bytes, sizeof number);
+    return number;
+  };
+  Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
+  const int64_t before = ids((*module)->api());
+  Status status = runRanks(4, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    if (!device)
+      return device.status();
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    const int me = world.rank();
+    std::vector<std::unique_ptr<Communicator>> groups;
+    std::vector<std::vector<int>> lists = {
+        {me / 2 * 2, me / 2 * 2 + 1}, {me % 2, me % 2 + 2}, {me / 2 * 2, me / 2 * 2 + 1}, {0, 1, 2, 3}};
+    // Ranks 0 and 1 have a group like this one, the others have none.
+    lists.push_back(me < 2 ? std::vector<int>{0, 1} : std::vector<int>{me});
+    for (const std::vector<int> &list : lists) {
+      Result<std::unique_ptr<Communicator>> group = gpus->group(list);
+      if (!group)
+        return group.status();
+      Floats x(*device, 1);
+      x.data()[0] = float(1 << me);
+      TESSERA_RETURN_IF_ERROR((*group)->allReduce(x.data(), x.data(), 1, plan::F32, plan::SUM));
+      TESSERA_RETURN_IF_ERROR((*device)->finish());
+      float expected = 0;
+      for (int rank : list)
+        expected += float(1 << rank);
+      if (x.data()[0] != expected)
+        return Status::error("a wrong sum");
+      groups.push_back(std::move(*group));
+    }
+    return Status();
+  });
+  if (!status)
+    return status;
+  return ids((*module)->api()) - before - 1;
+}
+
+} // namespace
+
+TEST_CASE("groups are split from one communicator, or each made by itself") {
+  Result<int64_t> split = communicatorsOfTheirOwn();
+  INFO(split.status().message());
+  REQUIRE(split.ok());
+  CHECK(*split == 1);
+  setenv("TESSERA_NCCL_SPLIT", "0", 1);
+  Result<int64_t> apart = communicatorsOfTheirOwn();
+  unsetenv("TESSERA_NCCL_SPLIT");
+  INFO(apart.status().message());
+  REQUIRE(apart.ok());
+  CHECK(*apart == 7);
+}
+
 TEST_CASE("a rank that never joins a group is given up on") {
   // Two worlds of their own, so that the launcher's group forms but only one member creates a communicator.
   Status status = runRanks(2, [](World &world) -> Status {
@@ -61,8 +124,12 @@ TEST_CASE("a rank that never joins a group is given up on") {
       Result<std::unique_ptr<Communicator>> channel = world.group({0, 1});
       if (!channel)
         return channel.status();
+      Result<std::unique_ptr<Communicator>> everyone = world.group({0, 1});
+      if (!everyone)
+        return everyone.status();
       char letter[512];
-      TESSERA_RETURN_IF_ERROR((*channel)->barrier());
+      int64_t agreed[2] = {0, 1};
+      TESSERA_RETURN_IF_ERROR((*everyone)->allReduce(agreed, agreed, 2, plan::I64, plan::MIN));
       // Takes part in the letter with the id, and then stays away.
       TESSERA_RETURN_IF_ERROR((*channel)->broadcast(letter, letter, 384, plan::U8, 0));
       return (*channel)->barrier();
