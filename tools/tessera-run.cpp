@@ -166,6 +166,8 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--share-devices", r.shareDevices,
                "With cuda: let ranks share a device; collectives go through host memory (slow)");
   app.add_flag("--tf32", r.tf32, "With cuda: matrix products and convolutions may round their operands to TF32");
+  app.add_flag("--tiled-attention", r.tiledAttention,
+               "With cuda: compute attention by generated kernels, which round less than cuDNN's and are slower");
   app.add_flag("--no-graphs", c.noGraphs, "With cuda: launch step by step, record no graphs");
   app.add_option("--backend", r.backend, "cpu, cuda, reference or null (default: as --device says)")
       ->check(tessera::knownBackend());
@@ -240,8 +242,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
   if (app.count("--backend") == 0)
     r.backend = c.device;
   r.graphs = !c.noGraphs;
-  if (!runsOnDevice(r.backend) && (r.shareDevices || r.tf32 || !r.graphs))
-    return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
+  if (!runsOnDevice(r.backend) && (r.shareDevices || r.tf32 || r.tiledAttention || !r.graphs))
+    return Status::error("--share-devices, --tf32, --tiled-attention and --no-graphs are for --device cuda");
   if (app.count("--processes") == 0) // the parser makes "false" of a flag that is not given
     c.launch.processes.reset();
   c.launch.ownDevices = runsOnDevice(r.backend) && !r.shareDevices;

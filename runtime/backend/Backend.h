@@ -46,10 +46,11 @@ struct Layout {
 
 /// Options for devices. Backends of the host ignore them.
 struct DeviceOptions {
-  bool tf32 = false;        // matrix products and convolutions may round F32 operands to TF32
-  bool keepNan = false;     // avoid library functions that may turn NaN into a number
-  bool graphs = true;       // record programs as graphs
-  bool sharedArena = false; // hold the arena in memory that communicators can register
+  bool tf32 = false;           // matrix products and convolutions may round F32 operands to TF32
+  bool tiledAttention = false; // compute attention by generated kernels alone
+  bool keepNan = false;        // avoid library functions that may turn NaN into a number
+  bool graphs = true;          // record programs as graphs
+  bool sharedArena = false;    // hold the arena in memory that communicators can register
 };
 
 struct LoadOptions {

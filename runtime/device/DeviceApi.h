@@ -104,10 +104,47 @@ typedef struct {
   int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3];
 } TesseraPool;
 
-/* Of a library call. bias and aux: null where the epilogue has none; b: where there are two operands. */
+/* The tensors of attention: y = softmax(scale * q k^T + bias) v per batch and head, and its gradient. Statistics are the
+   logarithm of each row's sum of exponentials, delta is dy . y of each row, which the gradient writes; both are F32,
+   [batch, head, row]. */
+enum {
+  TESSERA_ATTENTION_Q = 0,
+  TESSERA_ATTENTION_K,
+  TESSERA_ATTENTION_V,
+  TESSERA_ATTENTION_Y,
+  TESSERA_ATTENTION_DY,
+  TESSERA_ATTENTION_DQ,
+  TESSERA_ATTENTION_DK,
+  TESSERA_ATTENTION_DV,
+  TESSERA_ATTENTION_BIAS,
+  TESSERA_ATTENTION_STATISTICS,
+  TESSERA_ATTENTION_DELTA,
+  TESSERA_ATTENTION_TENSORS
+};
+
+/* Attention (gradient 0: q, k, v, bias -> y, and where they are wanted the statistics), or its gradient (q, k, v, bias, y,
+   statistics, dy -> dq, dk, dv). q, y, dy and dq have `heads` heads, k and v and theirs `keyHeads`, of which each meets
+   as many of q, side by side. q and k have rows of `depth` elements, v and y of `width`. Rows, heads and batches of
+   the first eight tensors lie as many elements apart as `apart` says [tensor][batch, head, row]; the elements of a
+   row lie side by side. causal: a row sees the keys up to its own number, and the probability of the others is 0.
+   biasType: F32, or that of q; 0: there is none. Its elements are biasApart apart by batch, head, row and key; 0: it is
+   stretched. Probabilities are rounded to the type of q before they are multiplied. All tensors begin at multiples of 16
+   bytes. */
+typedef struct {
+  int32_t gradient, dtype, causal, statistics;
+  int32_t biasType, reserved;
+  int64_t batches, heads, keyHeads, rows, keys, depth, width;
+  int64_t apart[8][3];
+  int64_t biasApart[4];
+  double scale;
+} TesseraAttention;
+
+/* Of a library call. bias and aux: null where the epilogue has none; b: where there are two operands. tensors: of
+   attention alone, which has nothing else but the workspace. */
 typedef struct {
   const void *a, *b, *bias;
   void *y, *aux, *workspace;
+  void *tensors[TESSERA_ATTENTION_TENSORS];
 } TesseraOperands;
 
 typedef struct {
@@ -178,6 +215,8 @@ typedef struct TesseraDeviceApi {
                         TesseraMessage *m);
   int32_t (*createPool)(TesseraDevice *d, const TesseraPool *what, TesseraOp **op, size_t *workspace,
                         TesseraMessage *m);
+  int32_t (*createAttention)(TesseraDevice *d, const TesseraAttention *what, TesseraOp **op, size_t *workspace,
+                             TesseraMessage *m);
   int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m);
   void (*destroyOp)(TesseraDevice *d, TesseraOp *op);
 

@@ -56,6 +56,7 @@ LoadOptions loadOptions(const RunOptions &options) {
   load.threads = options.threads;
   load.widen = options.widen;
   load.device.tf32 = options.tf32;
+  load.device.tiledAttention = options.tiledAttention;
   load.device.graphs = options.graphs;
   load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
   return load;

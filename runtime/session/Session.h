@@ -53,6 +53,7 @@ struct RunOptions {
   int localRanks = 0;        // 0: all of the world
   bool shareDevices = false; // several ranks on one device, collectives through the host
   bool tf32 = false;         // DeviceOptions
+  bool tiledAttention = false;
   bool graphs = true;
   int threads = 1;           // per rank
   bool widen = false;        // F32 becomes F64

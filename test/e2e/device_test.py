@@ -325,6 +325,33 @@ def sixteen_bits_train_as_on_the_cpu(c):
 
 
 @case
+def attention_of_16_bits_is_the_librarys_or_generated(c):
+    """Queries, keys and values are parts of one projection, and so are their gradients."""
+    length, hidden, heads, steps = 8, 32, 4, 4
+    rng = np.random.default_rng(3)
+    for name in "xy":
+        np.save(c.folder / f"rows_{name}.npy", rng.standard_normal((steps * BATCH, length, hidden)).astype(np.float32))
+    data = f"npy:{c.folder}/rows_x.npy,{c.folder}/rows_y.npy"
+    for mesh, precision in (("1", "bf16"), ("1", "f16"), ("data=2", "bf16"), ("model=2", "bf16")):
+        net = Network()
+        x, plan = net.input("x", [BATCH, length, hidden]), c.folder / "rows"
+        mask = net.causal(length)
+        for layer in ("a", "b"):
+            x = net.node("Add", x, net.attention(net.normalised(x, f"{layer}.n", hidden), layer, BATCH, length, hidden, heads, mask))
+        net.write(c.folder / "rows.onnx", x, [BATCH, length, hidden])
+        c.run(c.bin / "tessera-compile", c.folder / "rows.onnx", "--inputs", "x", "--train", "--loss", "mse", "--optimizer", "sgd:lr=0.05",
+              "--mesh", mesh, "--mode", "data" if "model" not in mesh else "auto", "--precision", precision, "--seed", "1", "-o", plan)
+        expected = c.expected(plan, steps=steps, data=data)
+        for options in ((), ("--no-graphs",), ("--tiled-attention",)):
+            found = c.losses(plan, *options, steps=steps, data=data)
+            expect(np.allclose(found, expected, rtol=2.0**-8) and len(found) == steps, f"{mesh} {precision} {options}: {found}, not {expected}")
+            said, _ = c.device(plan, "--steps", "2", "--profile", *options, data=data)
+            kernels = [how for name, how in re.findall(r"x cuda: (\S+) (.*)", said) if name.startswith("attention")]
+            library = "generated" if "--tiled-attention" in options else f"cuDNN {precision}"
+            expect(len(kernels) >= 2 and all(library in how for how in kernels), f"{mesh} {precision} {options}: {kernels}\n{said}")
+
+
+@case
 def batches_are_padded_and_widened_on_their_way(c):
     plan = c.compile("padded", "data=2", "data", batch=7)
     for cpu, device, tolerance in (((), (), 1e-4), (("--f64", "--backend", "reference"), ("--f64",), 1e-9)):

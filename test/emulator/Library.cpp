@@ -1,13 +1,14 @@
-// Matrix products, convolutions and pooling as plain loops over the descriptors, in F64.
+// Matrix products, convolutions, pooling and attention as plain loops over the descriptors, in F64.
 #include "test/emulator/Emulator.h"
 
 #include "runtime/support/Float16.h"
 
+#include <algorithm>
 #include <cmath>
 #include <variant>
 
 struct TesseraOp {
-  std::variant<TesseraMatMul, TesseraConv, TesseraPool> what;
+  std::variant<TesseraMatMul, TesseraConv, TesseraPool, TesseraAttention> what;
 };
 
 namespace tessera::emulator {
@@ -158,6 +159,107 @@ void pool(const TesseraPool &w, const TesseraOperands &o) {
     store(w.dtype, o.y, int64_t(i), y[i]);
 }
 
+/// Attention and its gradient, a row at a time. Probabilities are not rounded: a device's are.
+struct AttentionRows {
+  const TesseraAttention &w;
+  const TesseraOperands &o;
+
+  int64_t place(int32_t which, int64_t batch, int64_t head, int64_t row) const {
+    return batch * w.apart[which][0] + head * w.apart[which][1] + row * w.apart[which][2];
+  }
+  double at(int32_t which, int64_t batch, int64_t head, int64_t row, int64_t element) const {
+    return load(w.dtype, o.tensors[which], place(which, batch, head, row) + element);
+  }
+  double dot(int32_t a, int64_t headA, int64_t rowA, int32_t b, int64_t headB, int64_t rowB, int64_t batch,
+             int64_t n) const {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i)
+      sum += at(a, batch, headA, rowA, i) * at(b, batch, headB, rowB, i);
+    return sum;
+  }
+  int64_t keyHead(int64_t head) const { return head / (w.heads / w.keyHeads); }
+  int64_t line(int64_t batch, int64_t head, int64_t row) const { return (batch * w.heads + head) * w.rows + row; }
+  int64_t seen(int64_t row) const { return w.causal ? std::min(row + 1, w.keys) : w.keys; }
+
+  std::vector<double> scores(int64_t batch, int64_t head, int64_t row) const {
+    std::vector<double> s;
+    for (int64_t key = 0; key < seen(row); ++key) {
+      const double product =
+          dot(TESSERA_ATTENTION_Q, head, row, TESSERA_ATTENTION_K, keyHead(head), key, batch, w.depth);
+      const int64_t bias = batch * w.biasApart[0] + head * w.biasApart[1] + row * w.biasApart[2] + key * w.biasApart[3];
+      s.push_back(w.scale * product + (w.biasType ? load(w.biasType, o.tensors[TESSERA_ATTENTION_BIAS], bias) : 0));
+    }
+    return s;
+  }
+
+  void forward(int64_t batch, int64_t head, int64_t row) const {
+    const std::vector<double> s = scores(batch, head, row);
+    const double highest = *std::max_element(s.begin(), s.end());
+    double total = 0;
+    for (double x : s)
+      total += std::exp(x - highest);
+    for (int64_t i = 0; i < w.width; ++i) {
+      double sum = 0;
+      for (size_t key = 0; key < s.size(); ++key)
+        sum += std::exp(s[key] - highest) / total * at(TESSERA_ATTENTION_V, batch, keyHead(head), int64_t(key), i);
+      store(w.dtype, o.tensors[TESSERA_ATTENTION_Y], place(TESSERA_ATTENTION_Y, batch, head, row) + i, sum);
+    }
+    if (w.statistics)
+      static_cast<float *>(o.tensors[TESSERA_ATTENTION_STATISTICS])[line(batch, head, row)] =
+          float(highest + std::log(total));
+  }
+
+  /// Adds what a row of q contributes to the gradients, which lie densely: [batch, head, row, element].
+  void backward(int64_t batch, int64_t head, int64_t row, std::vector<double> (&sums)[3]) const {
+    const double delta = dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_Y, head, row, batch, w.width);
+    static_cast<float *>(o.tensors[TESSERA_ATTENTION_DELTA])[line(batch, head, row)] = float(delta);
+    const double statistics =
+        static_cast<const float *>(o.tensors[TESSERA_ATTENTION_STATISTICS])[line(batch, head, row)];
+    const std::vector<double> s = scores(batch, head, row);
+    for (size_t k = 0; k < s.size(); ++k) {
+      const auto key = int64_t(k);
+      const double p = std::exp(s[k] - statistics);
+      const double ds =
+          w.scale * p *
+          (dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_V, keyHead(head), key, batch, w.width) - delta);
+      const int64_t meets = (batch * w.keyHeads + keyHead(head)) * w.keys + key;
+      for (int64_t i = 0; i < w.depth; ++i) {
+        sums[0][size_t(line(batch, head, row) * w.depth + i)] +=
+            ds * at(TESSERA_ATTENTION_K, batch, keyHead(head), key, i);
+        sums[1][size_t(meets * w.depth + i)] += ds * at(TESSERA_ATTENTION_Q, batch, head, row, i);
+      }
+      for (int64_t i = 0; i < w.width; ++i)
+        sums[2][size_t(meets * w.width + i)] += p * at(TESSERA_ATTENTION_DY, batch, head, row, i);
+    }
+  }
+  void storeAll(int32_t which, int64_t heads, int64_t rows, int64_t width, const std::vector<double> &sums) const {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const int64_t element = int64_t(i) % width, row = int64_t(i) / width % rows;
+      const int64_t head = int64_t(i) / (width * rows) % heads, batch = int64_t(i) / (width * rows * heads);
+      store(w.dtype, o.tensors[which], place(which, batch, head, row) + element, sums[i]);
+    }
+  }
+};
+
+void attend(const TesseraAttention &w, const TesseraOperands &o) {
+  const AttentionRows rows{w, o};
+  std::vector<double> sums[3];
+  if (w.gradient) {
+    sums[0].resize(size_t(w.batches * w.heads * w.rows * w.depth));
+    sums[1].resize(size_t(w.batches * w.keyHeads * w.keys * w.depth));
+    sums[2].resize(size_t(w.batches * w.keyHeads * w.keys * w.width));
+  }
+  for (int64_t batch = 0; batch < w.batches; ++batch)
+    for (int64_t head = 0; head < w.heads; ++head)
+      for (int64_t row = 0; row < w.rows; ++row)
+        w.gradient ? rows.backward(batch, head, row, sums) : rows.forward(batch, head, row);
+  if (!w.gradient)
+    return;
+  rows.storeAll(TESSERA_ATTENTION_DQ, w.heads, w.rows, w.depth, sums[0]);
+  rows.storeAll(TESSERA_ATTENTION_DK, w.keyHeads, w.keys, w.depth, sums[1]);
+  rows.storeAll(TESSERA_ATTENTION_DV, w.keyHeads, w.keys, w.width, sums[2]);
+}
+
 bool typesFit(int32_t dtype, int32_t resultType) {
   return isHalf(dtype) ? resultType == dtype || resultType == TESSERA_F32
                        : (dtype == TESSERA_F32 || dtype == TESSERA_F64) && resultType == dtype;
@@ -219,6 +321,39 @@ int32_t createPool(TesseraDevice *, const TesseraPool *what, TesseraOp **op, siz
   return TESSERA_OK;
 }
 
+int32_t createAttention(TesseraDevice *, const TesseraAttention *what, TesseraOp **op, size_t *workspace,
+                        TesseraMessage *m) {
+  if (!isHalf(what->dtype) || (what->biasType && what->biasType != what->dtype && what->biasType != TESSERA_F32))
+    return fail(m, "attention of types that no library has");
+  if (what->depth % 8 != 0 || what->width % 8 != 0 || what->heads % what->keyHeads != 0 || what->batches < 1)
+    return fail(m, "attention whose sizes do not fit together");
+  for (const auto &tensor : what->apart)
+    for (int64_t apart : tensor)
+      if (apart % 8 != 0)
+        return fail(m, "attention whose rows do not begin at multiples of 16 bytes");
+  // Some is refused, so that parts of the batch and the backend's own kernels are tried too.
+  if ((what->keys + what->depth) % 3 == 0 || (what->gradient && what->batches > 1 && what->width % 3 == 0))
+    return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
+  *op = new TesseraOp{*what};
+  *workspace = 2048;
+  return TESSERA_OK;
+}
+
+/// Whether attention has the tensors that it reads and writes, where it may read and write them.
+bool hasTensors(const TesseraAttention &w, const TesseraOperands &o) {
+  std::vector<int32_t> wanted = {TESSERA_ATTENTION_Q, TESSERA_ATTENTION_K, TESSERA_ATTENTION_V, TESSERA_ATTENTION_Y};
+  if (w.gradient)
+    wanted.insert(wanted.end(), {TESSERA_ATTENTION_DY, TESSERA_ATTENTION_DQ, TESSERA_ATTENTION_DK, TESSERA_ATTENTION_DV,
+                                 TESSERA_ATTENTION_STATISTICS, TESSERA_ATTENTION_DELTA});
+  else if (w.statistics)
+    wanted.push_back(TESSERA_ATTENTION_STATISTICS);
+  if (w.biasType)
+    wanted.push_back(TESSERA_ATTENTION_BIAS);
+  return std::ranges::all_of(wanted, [&](int32_t which) {
+    return o.tensors[which] && reinterpret_cast<uintptr_t>(o.tensors[which]) % 16 == 0;
+  });
+}
+
 int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m) {
   const auto what = op->what;
   const TesseraOperands o = *operands;
@@ -226,6 +361,8 @@ int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, 
       matmul && (((matmul->epilogue & TESSERA_EPILOGUE_BIAS) && !o.bias) ||
                  ((matmul->epilogue & TESSERA_EPILOGUE_KEEP) && !o.aux)))
     return fail(m, "an epilogue without its operand");
+  if (const auto *attention = std::get_if<TesseraAttention>(&what); attention && !hasTensors(*attention, o))
+    return fail(m, "attention without one of its tensors, or with one that begins within 16 bytes");
   return enqueue(d,
                  {TESSERA_COMPUTE_STREAM,
                   [=](TesseraMessage *) {
@@ -237,6 +374,9 @@ int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, 
                     } else if (const auto *windows = std::get_if<TesseraPool>(&what)) {
                       workspace[511] = 1;
                       pool(*windows, o);
+                    } else if (const auto *attention = std::get_if<TesseraAttention>(&what)) {
+                      workspace[2047] = 1;
+                      attend(*attention, o);
                     } else {
                       workspace[1023] = 1;
                       multiply(std::get<TesseraMatMul>(what), o);
@@ -254,6 +394,7 @@ void addLibrary(TesseraDeviceApi &api) {
   api.createMatMul = createMatMul;
   api.createConv = createConv;
   api.createPool = createPool;
+  api.createAttention = createAttention;
   api.runOp = runOp;
   api.destroyOp = destroyOp;
 }

@@ -318,7 +318,7 @@ OPTIONS = {
     "tessera-run": (["in/plan", "--data", "synthetic", "--steps", "1"], """--data --eval --infer --verify --steps --epochs --seed
         --shuffle --augment --eval-each-epoch --eval-data --output --tolerance --weights --weights-map --save-weights
         --checkpoint-dir --checkpoint-every --keep --integrated --resume --processes --no-processes --rank-table --rendezvous-timeout
-        --peer-timeout --restarts --elastic --step-timeout --log-dir --ranks --threads --device --share-devices --tf32 --no-graphs
+        --peer-timeout --restarts --elastic --step-timeout --log-dir --ranks --threads --device --share-devices --tf32 --tiled-attention --no-graphs
         --backend --f64 --log --tensorboard --check-numerics --trace --trace-file --profile --quiet --version --completion --man"""),
     "tessera-dump": (["in/plan"], "--json --explain --all --svg --html --trace --log --parameters --version --completion --man --help"),
     "tessera-solve": (["in/graph.json", "--seconds", "1"], """--seconds --work --threads --seed --gap --searcher --verbose --output

@@ -11,6 +11,7 @@ lent (default: all three):
          ranks        NCCL by as many ranks as there are devices (one is enough), registered memory, input on its way
          equal        training losses in float64 and float32 on one rank against the reference's, which the bundle carries
          ours         training steps of large networks in bfloat16: time, memory, clock
+         attention    losses and time with cuDNN's attention against those with generated kernels
          conformance  kernels against the float64 reference, file by file, the hottest files first
   where: kernels      what the kernels of a step take, by name, and what they move: by Nsight Compute
          speed        training steps against PyTorch (eager, and compiled), and shares of what the device reaches; without
@@ -47,6 +48,7 @@ import numpy as np
 
 STEPS, WIDE_STEPS = 10, 3         # of equality, in float32 and float64
 WIDE_LIMIT, ROUNDING = 1e-9, 1e-6  # float64; what float32 may always be off by
+ATTENTION_LIMIT = 0.01  # of losses, where probabilities have 8 bits or 16: a digit of bfloat16 is 0.004
 HOT = ("Contractions", "Attention", "RowChains", "Expressions", "Windows", "Movement")  # files of the conformance suite
 SECONDS = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1, "second": 1}
 BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "KB": 1e3, "MB": 1e6, "GB": 1e9, "B": 1}
@@ -392,6 +394,24 @@ def ours(m, say):
         say(f"- {plan['plan']}: {1e3 * seconds:.2f} ms a step; {gauges.text()}")
 
 
+def attention(m, say):
+    """cuDNN's attention against the generated kernels', which the conformance suite holds against plain loops: losses and time."""
+    failed = []
+    for plan in (p for p in m.timed() if not p["network"].startswith("resnet")):
+        losses, seconds = [], []
+        for options in ([], ["--tiled-attention"]):
+            found, times = m.train(plan, STEPS, "--device", "cuda", *options)
+            losses.append(found)
+            seconds.append(statistics.median(times[5:]))
+        off = max(relative(*losses))
+        wrong = not off <= ATTENTION_LIMIT or len(losses[0]) != STEPS
+        failed += [plan["plan"]] * wrong
+        say(f"- {plan['plan']}: {1e3 * seconds[0]:.2f} ms a step, by generated kernels {1e3 * seconds[1]:.2f}; losses differ by at most {off:.1e}"
+            + (f" **ABOVE {ATTENTION_LIMIT:.0e}**" if wrong else ""))
+    if failed:
+        raise Failure("attention by cuDNN trains otherwise: " + ", ".join(failed))
+
+
 def kernel_rows(text):
     """Nsight Compute's CSV as rows of (kernel, metric, value) in seconds and bytes, whatever units it chose."""
     lines = text.splitlines()
@@ -442,7 +462,7 @@ def profile(m, say):
             say(f"{plan['plan']} {' '.join(options)}\n```\n" + "\n".join(lines[:40]) + "\n```")
 
 
-CALLS = {"facts": (machine, smoke, ranks, equal, ours, conformance), "where": (kernels, speed), "safety": (sanitize, shared, profile)}
+CALLS = {"facts": (machine, smoke, ranks, equal, ours, attention, conformance), "where": (kernels, speed), "safety": (sanitize, shared, profile)}
 SECTIONS = {f.__name__: f for sections in CALLS.values() for f in sections}
 DEVICE_ONLY = ("kernels", "sanitize")
 MINUTES = 9  # of a call

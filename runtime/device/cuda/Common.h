@@ -39,6 +39,7 @@ void addCode(TesseraDeviceApi &api);
 void addMatMul(TesseraDeviceApi &api);
 void addConv(TesseraDeviceApi &api);
 void addPool(TesseraDeviceApi &api);
+void addAttention(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
 
 /// The libraries' names and versions: "cuDNN 9.19.0".

@@ -3,6 +3,7 @@
 #include "runtime/support/KeyedCache.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <sstream>
 
@@ -103,6 +104,11 @@ Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t
       strides[d] = step;
       step *= sizes[d];
     }
+  return dnnTensor(id, type, sizes, strides, isVirtual ? DnnTensorKind::Virtual : DnnTensorKind::Memory);
+}
+
+Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
+                     const std::vector<int64_t> &strides, DnnTensorKind kind) {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.one(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
       .one(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
@@ -110,7 +116,9 @@ Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t
            int64_t(16)) // a plan's buffers begin at multiples of 64
       .ints(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
       .ints(CUDNN_ATTR_TENSOR_STRIDES, strides)
-      .one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, isVirtual);
+      .one(CUDNN_ATTR_TENSOR_IS_VIRTUAL, kind == DnnTensorKind::Virtual);
+  if (kind == DnnTensorKind::Number)
+    tensor.one(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   tensor.finalize();
   return tensor;
 }
@@ -185,8 +193,12 @@ std::string savedPlan(const DnnPlan &made) {
     return "";
   json.resize(std::strlen(json.c_str()));
   std::string operands;
-  for (int64_t id : made.operands)
-    operands += std::to_string(id) + " ";
+  for (int64_t id : made.operands) {
+    operands += std::to_string(id);
+    if (const auto number = made.numbers.find(id); number != made.numbers.end())
+      operands += ":" + std::to_string(std::bit_cast<uint32_t>(number->second));
+    operands += " ";
+  }
   return operands + "\n" + json;
 }
 
@@ -197,8 +209,12 @@ bool restorePlan(const DnnTarget &target, const DnnLimits &limits, const std::st
   made = DnnPlan();
   made.operands.clear();
   std::istringstream operands(saved.substr(0, line));
-  for (int64_t id = 0; operands >> id;)
+  for (int64_t id = 0; operands >> id;) {
     made.operands.push_back(id);
+    uint32_t bits = 0;
+    if (operands.peek() == ':' && operands.ignore() >> bits)
+      made.numbers[id] = std::bit_cast<float>(bits);
+  }
   const std::string json = saved.substr(line + 1);
   made.plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   if (target.handle)

@@ -21,6 +21,7 @@
 #include <cudnn_graph.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,9 @@ public:
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t v) {
     return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &v);
   }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t v) {
+    return set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &v);
+  }
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnResampleMode_t v) {
     return set(name, CUDNN_TYPE_RESAMPLE_MODE, 1, &v);
   }
@@ -96,6 +100,11 @@ cudnnDataType_t dnnType(int32_t dtype);
 Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes, bool channelsLast,
                      bool isVirtual = false);
 
+/// A tensor whose elements lie `strides` apart. A number is passed by value: a call has its address on the host.
+enum class DnnTensorKind { Memory, Virtual, Number };
+Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
+                     const std::vector<int64_t> &strides, DnnTensorKind kind);
+
 /// The device that a plan is made for: a real one, or one that is only described (CUDNN_BACKEND_DEVICEPROP). Without a
 /// GPU a description allows everything but execution.
 struct DnnTarget {
@@ -111,6 +120,7 @@ struct DnnLimits {
 struct DnnPlan {
   std::vector<Descriptor> operations;
   std::vector<int64_t> operands = {1, 2, 3}; // the tensors that a call has memory for
+  std::map<int64_t, float> numbers;          // those that are numbers, by their ids
   Descriptor graph, plan;
   size_t workspace = 0;
   int64_t engine = -1;
@@ -133,9 +143,13 @@ bool restorePlan(const DnnTarget &target, const DnnLimits &limits, const std::st
 int32_t planThroughCache(const DnnTarget &target, const std::string &key,
                          const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make, DnnPlan &made);
 
-/// A convolution or a gradient (Conv.cpp), and pooling (Pool.cpp).
+/// Where the tensors of attention begin among the operands: TESSERA_ATTENTION_Q is this one.
+constexpr int64_t kAttentionOperands = 4;
+
+/// A convolution or a gradient (Conv.cpp), pooling (Pool.cpp), attention or its gradient (Attention.cpp).
 int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made, TesseraMessage *m);
 int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made, TesseraMessage *m);
+int32_t planAttention(const DnnTarget &target, const TesseraAttention &what, DnnPlan &made, TesseraMessage *m);
 
 } // namespace tessera::device
 

@@ -3,9 +3,9 @@
 
 #include <cudnn.h>
 
-#include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace tessera::device {
 
@@ -37,28 +37,37 @@ struct DnnOp final : TesseraOp {
   // The operands of the last run, as cuDNN takes them. They are kept, since a step's addresses
   // seldom change.
   Descriptor pack;
-  const void *operands[4] = {};
+  std::vector<const void *> operands;
 
   int32_t run(TesseraDevice *d, const TesseraOperands &o, TesseraMessage *m) override {
-    const void *now[4] = {o.a, o.b, o.y, o.workspace};
-    if (!pack.raw() || std::memcmp(now, operands, sizeof now) != 0) {
-      std::vector<const void *> pointers;
-      for (int64_t id : plan->operands)
-        pointers.push_back(now[id - 1]);
+    std::vector<const void *> now = {o.workspace};
+    for (int64_t id : plan->operands)
+      now.push_back(pointer(o, id));
+    if (!pack.raw() || now != operands) {
       pack = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, int64_t(pointers.size()), pointers.data())
+      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, int64_t(plan->operands.size()),
+               now.data() + 1)
           .ints(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, plan->operands)
-          .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now + 3);
+          .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now.data());
       if (!pack.finalize()) {
         const cudnnStatus_t status = pack.status();
         pack = Descriptor();
         return failDnn(m, status, "packing operands");
       }
-      std::memcpy(operands, now, sizeof now);
+      operands = std::move(now);
     }
     if (cudnnStatus_t status = cudnnBackendExecute(d->dnn->handle, plan->plan.raw(), pack.raw()))
       return failDnn(m, status, name);
     return TESSERA_OK;
+  }
+
+private:
+  const void *pointer(const TesseraOperands &o, int64_t id) const {
+    if (const auto number = plan->numbers.find(id); number != plan->numbers.end())
+      return &number->second;
+    if (id >= kAttentionOperands)
+      return o.tensors[id - kAttentionOperands];
+    return id == 1 ? o.a : id == 2 ? o.b : o.y;
   }
 };
 

@@ -12,6 +12,7 @@ extern "C" __attribute__((visibility("default"))) const TesseraDeviceApi *tesser
     tessera::device::addMatMul(api);
     tessera::device::addConv(api);
     tessera::device::addPool(api);
+    tessera::device::addAttention(api);
     tessera::device::addCollectives(api);
     return api;
   }();

@@ -1,5 +1,7 @@
 // Attention and its gradient: 1e-5, exponentials in F32. With operands of 16 bits 3e-5: a device multiplies
-// probabilities of which it keeps 16 bits.
+// probabilities of which it keeps 16 bits. Where results are stored in 16 bits, a device's library may round
+// probabilities and what is made of them to the operands' type: as is the result they are half a last digit away, and
+// 4 such roundings are allowed.
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -22,17 +24,17 @@ struct AttentionShape {
   }
 };
 
-/// `type`: of q, k, v and dy. Of 16 bits, the bias and the results are F32 nevertheless.
+/// `type`: of q, k, v and dy. Of 16 bits, the bias is F32 nevertheless, and so are the results if they are `wide`.
 void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias,
-                    plan::DType type = plan::F32) {
+                    plan::DType type = plan::F32, bool wide = true) {
   a["rows_first"] = int64_t(s.rowsFirst);
   if (type != plan::F32)
-    a["wide"] = int64_t(1);
+    a["wide"] = int64_t(1); // the bias may be F32
   Shape q = s.tensor(s.heads * s.group, s.rows, s.depth), k = s.tensor(s.heads, s.keys, s.depth);
   Shape v = s.tensor(s.heads, s.keys, s.width), y = s.tensor(s.heads * s.group, s.rows, s.width);
   for (bool grad : {false, true}) {
     Case c;
-    c.tolerance = type == plan::F32 ? 1e-5 : 3e-5;
+    c.tolerance = type == plan::F32 ? 1e-5 : wide ? 3e-5 : 4 * (type == plan::BF16 ? 0x1p-9 : 0x1p-12);
     c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) + " v " + str(v) +
              (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "");
     std::vector<uint32_t> in, out;
@@ -41,7 +43,7 @@ void checkAttention(Random &random, const AttentionShape &s, Attributes a, const
     if (bias)
       in.push_back(c.input(random, plan::F32, *bias));
     for (const Shape &shape : grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y})
-      out.push_back(c.output(plan::F32, shape));
+      out.push_back(c.output(wide ? plan::F32 : type, shape));
     c.plan.kernel(grad ? "attention_grad" : "attention", in, out, a);
     check(c);
   }
@@ -98,6 +100,32 @@ TEST_CASE("attention of 16 bits", "[conformance]") {
     const Shape mask = {2, 1, 1, 130};
     checkAttention(random, {{2}, 1, 1, 65, 130, 24, 16, true}, {{"scale", 0.125}}, &mask, type);
   }
+}
+
+TEST_CASE("attention that is stored in 16 bits", "[conformance]") {
+  Random random(24);
+  const Attributes plain = {{"scale", 0.125}},
+                   causal = {{"scale", 0.125}, {"causal", int64_t(1)}, {"outside", -1e9}, {"start", int64_t(0)}};
+  for (const plan::DType type : {plan::BF16, plan::F16})
+    for (const bool rowsFirst : {false, true}) {
+      checkAttention(random, {{2}, 2, 1, 128, 128, 64, 64, rowsFirst}, causal, nullptr, type, false);
+      checkAttention(random, {{2}, 2, 1, 128, 128, 32, 24, rowsFirst}, plain, nullptr, type, false);
+      // Heads that share keys, rows and keys that fill no tile, several dimensions of batches.
+      checkAttention(random, {{2, 2}, 2, 3, 50, 70, 16, 8, rowsFirst}, plain, nullptr, type, false);
+      checkAttention(random, {{2}, 1, 2, 100, 40, 16, 16, rowsFirst}, causal, nullptr, type, false);
+      // A row for each batch that leaves keys out, and a bias of everything.
+      const Shape mask = {2, 1, 1, 130}, every = {2, 2, 3, 33, 40}, heads = {3, 1, 40};
+      checkAttention(random, {{2}, 1, 1, 65, 130, 24, 16, rowsFirst}, plain, &mask, type, false);
+      checkAttention(random, {{2, 2}, 3, 1, 33, 40, 16, 16, rowsFirst}, plain, &every, type, false);
+      checkAttention(random, {{2, 2}, 3, 1, 33, 40, 16, 16, rowsFirst}, plain, &heads, type, false);
+      // What a library cannot say.
+      Attributes shifted = causal, near = causal;
+      shifted["start"] = int64_t(7);
+      near["outside"] = -2.0;
+      checkAttention(random, {{2}, 2, 1, 33, 40, 16, 16, rowsFirst}, shifted, nullptr, type, false);
+      checkAttention(random, {{2}, 2, 1, 33, 40, 16, 16, rowsFirst}, near, nullptr, type, false);
+      checkAttention(random, {{2}, 2, 1, 33, 33, 12, 20, rowsFirst}, causal, nullptr, type, false);
+    }
 }
 
 TEST_CASE("attention of transformers", "[conformance]") {

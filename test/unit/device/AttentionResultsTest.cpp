@@ -106,6 +106,39 @@ TEST_CASE("attention of 16 bits reads and writes them, in bfloat16 by tensor cor
   }
 }
 
+TEST_CASE("the library writes the gradients of 16 bits side by side") {
+  // In parts of the batch where it refuses the whole (emulator/Library.cpp), and generated where it refuses both.
+  struct Sizes {
+    int64_t depth, width;
+    const char *by;
+  };
+  for (const auto &[depth, width, by] : {Sizes{24, 8, "cuDNN"}, {24, 24, "cuDNN bf16, a batch"}, {40, 8, "generated"}})
+    for (const plan::DType type : {plan::BF16, plan::F16}) {
+      Program c;
+      auto shape = [](int64_t n) { return Shape{2, 20, 3, n}; };
+      const Attributes attributes = {
+          {"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -1e9}, {"start", int64_t(0)}, {"rows_first", int64_t(1)}};
+      const std::vector<uint32_t> results = {c.p.buffer(type, shape(depth)), c.p.buffer(type, shape(depth)),
+                                             c.p.buffer(type, shape(width))};
+      const uint32_t q = c.input(shape(depth), type), k = c.input(shape(depth), type), v = c.input(shape(width), type);
+      c.p.kernel("attention_grad", {c.input(shape(width), type), q, k, v}, results, attributes);
+      c.p.kernel("concat", {results[0], results[1], results[2]}, {c.output(shape(2 * depth + width), type)},
+                 {{"dim", int64_t(3)}});
+      c.p.kernel("attention", {q, k, v}, {c.output(shape(width), type)}, attributes);
+      CHECK(c.places() == Places{1, 1, 2});
+      std::vector<std::string> steps;
+      c.p.run("cuda", c.inputs, c.wanted, {}, &steps);
+      INFO(steps[1]);
+      CHECK(steps[1].find(type == plan::BF16 || width == 8 ? by : "cuDNN f16, a batch") != std::string::npos);
+      LoadOptions tiles;
+      tiles.device.tiledAttention = true;
+      std::vector<std::string> tiled;
+      c.p.run("cuda", c.inputs, c.wanted, tiles, &tiled);
+      for (const std::string &step : tiled)
+        CHECK(step.find("cuDNN") == std::string::npos);
+    }
+}
+
 TEST_CASE("gradients that are not all beside each other stay apart") {
   Attention a(true);
   std::vector<uint32_t> d = a.backward();

@@ -81,6 +81,47 @@ TesseraPool windows(bool gradient, int32_t dtype, int64_t channels, int64_t size
   return p;
 }
 
+struct AttentionSizes {
+  int64_t batches, heads, keyHeads, length, depth;
+  bool causal, bias;
+};
+
+/// Rows of all heads side by side. `beside`: q, k and v, and their gradients, are slices of one tensor.
+TesseraAttention attention(bool gradient, int32_t dtype, const AttentionSizes &s, bool beside = false) {
+  TesseraAttention a = {};
+  a.gradient = gradient;
+  a.statistics = !gradient;
+  a.dtype = dtype;
+  a.causal = s.causal;
+  a.batches = s.batches;
+  a.heads = s.heads;
+  a.keyHeads = s.keyHeads;
+  a.rows = a.keys = s.length;
+  a.depth = a.width = s.depth;
+  a.scale = 0.125;
+  for (int32_t t = TESSERA_ATTENTION_Q; t <= TESSERA_ATTENTION_DV; ++t) {
+    const bool ofKeys =
+        t == TESSERA_ATTENTION_K || t == TESSERA_ATTENTION_V || t == TESSERA_ATTENTION_DK || t == TESSERA_ATTENTION_DV;
+    const bool slice = beside && t != TESSERA_ATTENTION_Y && t != TESSERA_ATTENTION_DY;
+    a.apart[t][2] = (slice ? s.heads + 2 * s.keyHeads : ofKeys ? s.keyHeads : s.heads) * s.depth;
+    a.apart[t][1] = s.depth;
+    a.apart[t][0] = s.length * a.apart[t][2];
+  }
+  if (s.bias) {
+    a.biasType = TESSERA_F32;
+    a.biasApart[0] = s.length; // one row for all heads and rows of a batch
+    a.biasApart[3] = 1;
+  }
+  return a;
+}
+
+std::string text(const TesseraAttention &a) {
+  return std::string(a.gradient ? "gradient" : "forward") + " type " + std::to_string(a.dtype) + " batches " +
+         std::to_string(a.batches) + " heads " + std::to_string(a.heads) + "/" + std::to_string(a.keyHeads) + " rows " +
+         std::to_string(a.rows) + " depth " + std::to_string(a.depth) + (a.causal ? " causal" : "") +
+         (a.biasType ? " bias" : "");
+}
+
 bool has(const DnnPlan &plan, cudnnBackendNumericalNote_t note) {
   for (cudnnBackendNumericalNote_t n : plan.notes)
     if (n == note)
@@ -244,6 +285,50 @@ TEST_CASE("a described device gets plans for pooling") {
           attempt("windows apart", apart);
         }
   }
+}
+
+TEST_CASE("a described device gets plans for attention") {
+  const bool driver = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;              // its engines are compiled at run time
+  const std::vector<AttentionSizes> sizes = {{8, 12, 12, 1024, 64, true, false}, // GPT-2
+                                             {16, 16, 16, 512, 64, false, true}, // BERT-large with a mask of keys
+                                             {8, 16, 16, 1024, 128, true, false}, // a GPT of 1.3 billion parameters
+                                             {2, 8, 2, 1000, 128, true, false},   // heads that share keys
+                                             {32, 6, 6, 197, 64, false, false}};  // a vision transformer
+  for (const std::string &json :
+       {deviceJson(90, 132, 232448, "NVIDIA H200"), deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
+    Target t(json);
+    for (const bool gradient : {false, true})
+      for (const AttentionSizes &s : sizes)
+        for (const bool beside : {false, true}) {
+          const TesseraAttention a = attention(gradient, TESSERA_BF16, s, beside);
+          DnnPlan plan;
+          TesseraMessage m = {};
+          const int32_t code = planAttention(t.target, a, plan, &m);
+          INFO(text(a) << (beside ? " beside: " : ": ") << m.text << " engine " << plan.engine << " workspace "
+                       << plan.workspace);
+          CHECK(code == (driver ? TESSERA_OK : TESSERA_UNSUPPORTED));
+          if (code != TESSERA_OK)
+            continue;
+          CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+          // Saved and read again it has the same operands, and the numbers among them.
+          DnnPlan again;
+          REQUIRE(restorePlan(t.target, DnnLimits(), savedPlan(plan), again));
+          CHECK(again.operands == plan.operands);
+          CHECK(again.numbers == plan.numbers);
+          CHECK(again.workspace == plan.workspace);
+        }
+  }
+}
+
+TEST_CASE("attention that cuDNN has not, or gets wrong, is unsupported") {
+  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
+  const AttentionSizes s = {2, 4, 4, 128, 64, false, false};
+  DnnPlan plan;
+  TesseraMessage m = {};
+  CHECK(planAttention(t.target, attention(false, TESSERA_F32, s), plan, &m) == TESSERA_UNSUPPORTED);
+  TesseraAttention odd = attention(false, TESSERA_BF16, s);
+  odd.depth = 60;
+  CHECK(planAttention(t.target, odd, plan, &m) == TESSERA_UNSUPPORTED);
 }
 
 TEST_CASE("a convolution that cuDNN cannot plan is unsupported") {

@@ -140,17 +140,20 @@ int lint(const std::string &folder) {
     return 1;
   }
   std::map<std::string, std::string> kernels; // by source: a step that runs it
-  for (int p = 0; p < plan.programs_size(); ++p) {
-    const Result<BoundProgram> bound = bindProgram(plan, p, {});
-    if (!bound) {
-      std::printf("%s: %s\n", folder.c_str(), bound.status().message().c_str());
-      return 1;
+  LoadOptions options;
+  for (const bool tiled : {false, true}) // what runs where a library refuses attention, too
+    for (int p = 0; p < plan.programs_size(); ++p) {
+      options.device.tiledAttention = tiled;
+      const Result<BoundProgram> bound = bindProgram(plan, p, options);
+      if (!bound) {
+        std::printf("%s: %s\n", folder.c_str(), bound.status().message().c_str());
+        return 1;
+      }
+      for (const BoundStep &step : bound->kernels)
+        for (const Action &action : step.kernel.actions)
+          if (const auto *launch = std::get_if<Launch>(&action))
+            kernels.try_emplace(launch->source, plan.programs(p).name() + ": " + step.kind + " " + step.name);
     }
-    for (const BoundStep &step : bound->kernels)
-      for (const Action &action : step.kernel.actions)
-        if (const auto *launch = std::get_if<Launch>(&action))
-          kernels.try_emplace(launch->source, plan.programs(p).name() + ": " + step.kind + " " + step.name);
-  }
   int findings = 0;
   auto say = [&](const std::string &step, int architecture, const std::string &what) {
     std::printf("%s (sm_%d): %s\n", step.c_str(), architecture, what.c_str());

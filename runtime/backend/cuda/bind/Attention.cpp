@@ -1,5 +1,5 @@
 // Attention and its gradient as library products with generated kernels between them that work on lines of scores; and
-// the choice between that and tiles.
+// the choice between that, the library's attention and tiles.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 
@@ -194,16 +194,21 @@ CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &opti
 /// The most memory that scores may take.
 constexpr int64_t kMostScoreBytes = int64_t(4) << 30;
 
-std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
+bool composesAttention(const KernelCall &call, const BindOptions &options) {
   const AttentionGeometry g = *attentionGeometry(call);
-  std::vector<CudaKernel> choices;
   // With TF32 the library's products run on tensor cores, which gains more than holding the scores costs. The numbers
   // are doubles, since products of extents may overflow integers.
   const double scores = 4.0 * double(g.batches * g.heads() * g.rows()) * double(g.keys());
   const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
-  if (options.tf32 && call.inputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
+  return options.tf32 && call.inputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes;
+}
+
+std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
+  const AttentionPlaces places = attentionPlaces(call);
+  std::vector<CudaKernel> choices = bindLibraryAttention(call, places, options);
+  if (composesAttention(call, options))
     choices.push_back(bindComposedAttention(call, options));
-  choices.push_back(bindTiledAttention(call, attentionPlaces(call)));
+  choices.push_back(bindTiledAttention(call, places));
   return choices;
 }
 

@@ -1,5 +1,6 @@
-//===- AttentionKernels.h - the two ways to compute attention, and what they share ------------------===//
+//===- AttentionKernels.h - the three ways to compute attention, and what they share ----------------===//
 //
+//   library    the library's kernels, where operands and results have 16 bits (LibraryAttention.cpp)
 //   tiled      own kernels that hold a tile of scores at a time (AttentionTiles.cpp), on tensor cores in bfloat16
 //   composed   the library's products, with kernels on the lines of scores between them; the scores of one operator
 //              at a time lie in scratch memory (Attention.cpp)
@@ -33,7 +34,13 @@ AttentionPlaces attentionPlaces(const KernelCall &call);
 
 /// The call with operands and results at these places.
 CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &places);
+/// The same by the library, best first; it may refuse each when it is prepared. Empty where it cannot say what the call
+/// says, or would round what the call does not.
+std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const AttentionPlaces &places,
+                                             const BindOptions &options);
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options);
+/// Whether the call is composed of products, if the library has them.
+bool composesAttention(const KernelCall &call, const BindOptions &options);
 
 /// An expression for a double with exactly these bits.
 std::string exactNumber(double v);

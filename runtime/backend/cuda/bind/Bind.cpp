@@ -47,6 +47,9 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   } else if (auto *pool = std::get_if<LibraryPool>(&action)) {
     f(pool->a);
     f(pool->y);
+  } else if (auto *attention = std::get_if<LibraryAttention>(&action)) {
+    for (Place &place : attention->tensors)
+      f(place);
   }
 }
 

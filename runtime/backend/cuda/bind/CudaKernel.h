@@ -77,7 +77,11 @@ struct LibraryPool {
   TesseraPool what;
   Place a, y;
 };
-using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryPool>;
+struct LibraryAttention {
+  TesseraAttention what;
+  std::array<Place, TESSERA_ATTENTION_TENSORS> tensors = {}; // those that it does not have are never read or written
+};
+using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryPool, LibraryAttention>;
 
 struct CudaKernel {
   std::string description;
@@ -93,8 +97,9 @@ struct CudaKernel {
 };
 
 struct BindOptions {
-  bool tf32 = false;    // matrix products and convolutions of f32 may round their operands to TF32
-  bool keepNan = false; // LoadOptions
+  bool tf32 = false;           // matrix products and convolutions of f32 may round their operands to TF32
+  bool keepNan = false;        // LoadOptions
+  bool tiledAttention = false; // attention never by the library
 };
 
 /// The implementations of a call, best first. A library may refuse any of them when it is prepared. Empty if there is

@@ -25,6 +25,7 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
   BindOptions choice;
   choice.tf32 = options.device.tf32;
   choice.keepNan = options.device.keepNan;
+  choice.tiledAttention = options.device.tiledAttention;
   const plan::Program &steps = plan.programs(program);
   const TimeOrder order(steps);
   BoundProgram bound;

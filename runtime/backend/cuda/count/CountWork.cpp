@@ -57,6 +57,23 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     work.bits = bitsOf(w.dtype);
     work.bytes = uint64_t(bitsOf(w.dtype)) / 8 * uint64_t(w.n) * uint64_t(w.channels) *
                  (product(w.in, w.spatial) + product(w.out, w.spatial));
+  } else if (const auto *attention = std::get_if<LibraryAttention>(&action)) {
+    const TesseraAttention &w = attention->what;
+    work.library = true;
+    work.bits = bitsOf(w.dtype);
+    // Scores, and the product with v; of the gradient three products along rows of q and k, and two of v. Above the
+    // diagonal nothing is multiplied.
+    double scores = 0;
+    for (int64_t row = 0; row < w.rows; ++row)
+      scores += double(w.causal ? std::min(row + 1, w.keys) : w.keys);
+    work.flops = 2 * scores * double(w.batches) * double(w.heads) *
+                 (w.gradient ? double(3 * w.depth + 2 * w.width) : double(w.depth + w.width));
+    const auto rows = uint64_t(w.heads * w.rows), keys = uint64_t(w.keyHeads * w.keys), depth = uint64_t(w.depth),
+               width = uint64_t(w.width);
+    const uint64_t elements = (rows + keys) * (depth + width), passes = w.gradient ? 2 : 1;
+    work.bytes = uint64_t(w.batches) * (elements * passes * uint64_t(bitsOf(w.dtype)) / 8 +
+                                        (w.gradient || w.statistics ? 4 * rows * passes : 0)) +
+                 at(attention->tensors[TESSERA_ATTENTION_BIAS]);
   } else if (const auto *copy = std::get_if<CopyBytes>(&action)) {
     work.bytes = 2 * copy->bytes;
   } else if (const auto *fill = std::get_if<FillBytes>(&action)) {

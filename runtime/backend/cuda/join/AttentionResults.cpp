@@ -11,8 +11,8 @@ namespace {
 class AttentionResults {
 public:
   AttentionResults(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
-                   const BufferUses &uses, const JoinedProgram &joined)
-      : program_(program), calls_(calls), first_(first), uses_(uses), joined_(joined) {}
+                   const BufferUses &uses, const JoinedProgram &joined, const BindOptions &options, AttentionBy by)
+      : program_(program), calls_(calls), first_(first), uses_(uses), joined_(joined), options_(options), by_(by) {}
 
   std::optional<JoinedKernel> with(size_t reader) const {
     for (const std::vector<TensorView> *views : {&call().inputs, &call().outputs, &calls_[reader].outputs})
@@ -31,7 +31,14 @@ public:
       return std::nullopt;
     AttentionPlaces places = attentionPlaces(call());
     places.results = std::move(*stored);
-    both.kernel = bindTiledAttention(call(), places);
+    if (by_ == AttentionBy::Tiles) {
+      both.kernel = bindTiledAttention(call(), places);
+      return both;
+    }
+    std::vector<CudaKernel> choices = bindLibraryAttention(call(), places, options_);
+    if (choices.empty())
+      return std::nullopt;
+    both.kernel = std::move(by_ == AttentionBy::Library ? choices.front() : choices.back());
     return both;
   }
 
@@ -104,19 +111,21 @@ private:
   const size_t first_;
   const BufferUses &uses_;
   const JoinedProgram &joined_;
+  const BindOptions &options_;
+  const AttentionBy by_;
 };
 
 } // namespace
 
 std::optional<JoinedKernel> attentionFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
                                           size_t first, const BufferUses &uses, const JoinedProgram &joined,
-                                          const BindOptions &options) {
+                                          const BindOptions &options, AttentionBy by) {
   if (!calls[first].kernel || (calls[first].name() != "attention" && calls[first].name() != "attention_grad"))
     return std::nullopt;
   // Composed of products it writes as they do.
-  if (bindAttention(calls[first], options).size() != 1)
+  if (composesAttention(calls[first], options))
     return std::nullopt;
-  const AttentionResults results(program, calls, first, uses, joined);
+  const AttentionResults results(program, calls, first, uses, joined, options, by);
   const std::optional<size_t> reader = results.reader();
   return reader ? results.with(*reader) : std::nullopt;
 }

@@ -17,10 +17,13 @@
 
 namespace tessera::rt::cuda {
 
+/// Who computes it: the library, the library in parts that need less workspace, or generated kernels.
+enum class AttentionBy { Library, LibraryInParts, Tiles };
+
 /// Joins attention, or its gradient, at step `first` with the step that reads its results, if one kernel can do both.
 std::optional<JoinedKernel> attentionFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
                                           size_t first, const BufferUses &uses, const JoinedProgram &joined,
-                                          const BindOptions &options);
+                                          const BindOptions &options, AttentionBy by);
 
 } // namespace tessera::rt::cuda
 

@@ -99,8 +99,10 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
   if (products) {
     joinFrom(FoundKernel::Kind::Product,
              [&](size_t s) { return productFrom(program, calls, s, uses, joins, options); });
-    joinFrom(FoundKernel::Kind::Product,
-             [&](size_t s) { return attentionFrom(program, calls, s, uses, joins, options); });
+    // Whatever the library refuses, the next one may do.
+    for (AttentionBy by : {AttentionBy::Library, AttentionBy::LibraryInParts, AttentionBy::Tiles})
+      joinFrom(FoundKernel::Kind::Product,
+               [&](size_t s) { return attentionFrom(program, calls, s, uses, joins, options, by); });
   }
   joinLoops(BatchOf::LastWrites);
   joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {

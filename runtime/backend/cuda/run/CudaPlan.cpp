@@ -113,6 +113,8 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
         code = api.createConv(device_->handle(), &conv->what, &bound.op, &bytes, &message);
       else if (const auto *pool = std::get_if<LibraryPool>(&action))
         code = api.createPool(device_->handle(), &pool->what, &bound.op, &bytes, &message);
+      else if (const auto *attention = std::get_if<LibraryAttention>(&action))
+        code = api.createAttention(device_->handle(), &attention->what, &bound.op, &bytes, &message);
       if (code != TESSERA_OK)
         break;
       workspace = std::max<uint64_t>(workspace, bytes);
@@ -157,6 +159,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
   choice.tf32 = options.device.tf32;
   choice.keepNan = options.device.keepNan;
+  choice.tiledAttention = options.device.tiledAttention;
   const BufferUses uses(plan());
   for (int p = 0; p < plan().programs_size(); ++p) {
     const plan::Program &program = plan().programs(p);

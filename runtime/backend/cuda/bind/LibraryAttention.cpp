@@ -1,0 +1,177 @@
+// Attention and its gradient by the library's own kernels. They hold a tile of scores at a time as the generated ones
+// do, and multiply probabilities of 16 bits.
+//
+// The program keeps nothing for the gradient (docs/adr/0011-attention.md), and the library's gradient reads the result
+// and the statistics of its rows. So it is two calls: attention once more into scratch memory, two products of seven,
+// and the gradient.
+#include "runtime/backend/cuda/bind/AttentionKernels.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tessera::rt::cuda {
+namespace {
+
+/// A score that no network computes with (docs/adr/0011-attention.md): what it replaces has the probability 0.
+constexpr double kNoScore = -1e9;
+/// The most batches of which each has calls of its own.
+constexpr int64_t kMostCalls = 64;
+
+/// Whether the library's mask, under which a row sees the keys up to its own number, says what the call's does; nothing
+/// where it does not. Where the masked scores are added to a bias, a row may see nothing else.
+std::optional<bool> causal(const AttentionGeometry &g) {
+  if (!g.causal || g.start >= g.keys() - 1)
+    return false;
+  if (g.start != 0 || g.outside > kNoScore || g.hasBias)
+    return std::nullopt;
+  return true;
+}
+
+/// The strides of the bias by batch, head, row and key; nothing where its batches do not lie evenly.
+std::optional<std::array<int64_t, 4>> biasApart(const AttentionGeometry &g) {
+  if (!g.hasBias)
+    return std::array<int64_t, 4>{};
+  const size_t rank = g.batch.size();
+  int64_t batch = 0, within = 1; // the stride of the last dimension with several batches, and how many lie within it
+  for (size_t d = rank; d-- > 0;) {
+    if (g.batch[d] == 1)
+      continue;
+    if (within == 1)
+      batch = g.biasStrides[d];
+    else if (g.biasStrides[d] != batch * within)
+      return std::nullopt;
+    within *= g.batch[d];
+  }
+  if (g.keyStride() != 1 && g.keys() > 1)
+    return std::nullopt;
+  return std::array<int64_t, 4>{batch, g.biasStrides[rank], g.rowStride(), g.keyStride()};
+}
+
+/// Whether rows can be read as the library reads them, in pieces of 16 bytes.
+bool aligned(const PlacedRows &rows) {
+  const int64_t bytes = (rows.row | rows.head | rows.batch) * int64_t(bytesPerElement(rows.type));
+  return bytes % 16 == 0 && rows.first.value % 16 == 0 && rows.first.perIndex % 16 == 0;
+}
+
+class LibraryCalls {
+public:
+  LibraryCalls(const AttentionGeometry &g, const AttentionPlaces &places, const Place &bias, plan::DType biasType,
+               bool causal, const std::array<int64_t, 4> &biasApart)
+      : g_(g), places_(places), bias_(bias), gradient_(places.results.size() > 1) {
+    const PlacedRows *operand = places.operands.data() + (gradient_ ? 1 : 0);
+    all_.dtype = operand->type;
+    all_.causal = causal;
+    all_.biasType = g.hasBias ? int32_t(biasType) : 0;
+    all_.heads = g.heads();
+    all_.keyHeads = g.k.heads;
+    all_.rows = g.rows();
+    all_.keys = g.keys();
+    all_.depth = g.q.depth;
+    all_.width = g.v.depth;
+    all_.scale = g.scale;
+    std::copy(biasApart.begin(), biasApart.end(), all_.biasApart);
+    biasBytes_ = g.hasBias ? biasApart[0] * int64_t(bytesPerElement(biasType)) : 0;
+    for (int32_t which : {TESSERA_ATTENTION_Q, TESSERA_ATTENTION_K, TESSERA_ATTENTION_V})
+      put(which, operand[which]);
+    if (!gradient_) {
+      put(TESSERA_ATTENTION_Y, places.results[0]);
+      return;
+    }
+    put(TESSERA_ATTENTION_DY, places.operands[0]);
+    put(TESSERA_ATTENTION_DQ, places.results[0]);
+    put(TESSERA_ATTENTION_DK, places.results[1]);
+    put(TESSERA_ATTENTION_DV, places.results[2]);
+  }
+
+  /// `batches` at a time. Fewer need less workspace.
+  CudaKernel calls(int64_t batches) {
+    CudaKernel kernel;
+    kernel.description =
+        "cuDNN " + dtypeName(plan::DType(all_.dtype)) + (batches < g_.batches ? ", a batch at a time" : "");
+    TesseraAttention what = all_;
+    what.batches = batches;
+    std::array<Place, 3> kept;
+    if (gradient_) {
+      const auto bytes = uint64_t(bytesPerElement(places_.operands[0].type));
+      const uint64_t lines = uint64_t(batches * g_.heads() * g_.rows());
+      kept = {kernel.reserve(lines * uint64_t(g_.v.depth) * bytes), kernel.reserve(lines * sizeof(float)),
+              kernel.reserve(lines * sizeof(float))};
+      int64_t *y = what.apart[TESSERA_ATTENTION_Y];
+      y[2] = g_.heads() * g_.v.depth;
+      y[1] = g_.v.depth;
+      y[0] = g_.rows() * y[2];
+    }
+    for (int64_t first = 0; first < g_.batches; first += batches) {
+      LibraryAttention call{what, {}};
+      for (int32_t which = TESSERA_ATTENTION_Q; which <= TESSERA_ATTENTION_DV; ++which)
+        if (const PlacedRows *rows = rows_[size_t(which)])
+          call.tensors[size_t(which)] =
+              further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
+      if (g_.hasBias)
+        call.tensors[TESSERA_ATTENTION_BIAS] = further(bias_, first * biasBytes_);
+      if (gradient_) {
+        call.tensors[TESSERA_ATTENTION_Y] = kept[0];
+        call.tensors[TESSERA_ATTENTION_STATISTICS] = kept[1];
+        call.what.statistics = 1;
+        kernel.actions.push_back(call);
+        call.what.statistics = 0;
+        call.what.gradient = 1;
+        call.tensors[TESSERA_ATTENTION_DELTA] = kept[2];
+      }
+      kernel.actions.push_back(call);
+    }
+    return kernel;
+  }
+
+private:
+  void put(int32_t which, const PlacedRows &rows) {
+    rows_[size_t(which)] = &rows;
+    all_.apart[which][0] = rows.batch;
+    all_.apart[which][1] = rows.head;
+    all_.apart[which][2] = rows.row;
+  }
+  static Place further(Place place, int64_t bytes) {
+    place.value += uint64_t(bytes);
+    return place;
+  }
+
+  const AttentionGeometry &g_;
+  const AttentionPlaces &places_;
+  const Place bias_;
+  const bool gradient_;
+  int64_t biasBytes_ = 0; // between batches
+  TesseraAttention all_ = {};
+  std::array<const PlacedRows *, 8> rows_ = {};
+};
+
+} // namespace
+
+std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const AttentionPlaces &places,
+                                             const BindOptions &options) {
+  const AttentionGeometry g = *attentionGeometry(call);
+  const bool gradient = places.results.size() > 1;
+  const plan::DType type = call.inputs[gradient ? 1 : 0].dtype;
+  // What the call sums in F32 is not rounded here, whatever reads it.
+  if (options.tiledAttention || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
+      g.q.depth % 8 != 0 || g.v.depth % 8 != 0 || g.batches * g.heads() * g.rows() * g.q.depth * g.v.depth == 0)
+    return {};
+  for (const std::vector<PlacedRows> *list : {&places.operands, &places.results})
+    for (const PlacedRows &rows : *list)
+      if (!aligned(rows) || rows.type != type)
+        return {};
+  const std::optional<bool> isCausal = causal(g);
+  const auto apart = biasApart(g);
+  const plan::DType biasType = g.hasBias ? call.inputs.back().dtype : type;
+  const Place bias = g.hasBias ? at(call.inputs.back().data) : Place();
+  if (!isCausal || !apart || bias.value % 16 != 0 || (biasType != type && biasType != plan::F32))
+    return {};
+  LibraryCalls library(g, places, bias, biasType, *isCausal, *apart);
+  std::vector<CudaKernel> choices = {library.calls(g.batches)};
+  // A gradient whose results do not vary needs workspace for parts of all sums.
+  const bool evenBias = !g.hasBias || (*apart)[0] * int64_t(bytesPerElement(biasType)) % 16 == 0;
+  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias)
+    choices.push_back(library.calls(1));
+  return choices;
+}
+
+} // namespace tessera::rt::cuda
