@@ -259,6 +259,54 @@ TEST_CASE("sums of many numbers over the same rows fit into shared memory") {
   CHECK(images.ok());
 }
 
+TEST_CASE("neighbouring elements of loops and rows are moved by one instruction") {
+  Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load(TESSERA_CUDA_LIBRARY);
+  if (!module) {
+    WARN("skipped: " << module.status().message());
+    return;
+  }
+  const TesseraDeviceApi &api = (*module)->api();
+  // For a device that no compiler knows it makes PTX, which is text.
+  auto ptx = [&](const std::string &source) {
+    void *image = nullptr;
+    size_t bytes = 0;
+    TesseraMessage m = {};
+    INFO(source);
+    REQUIRE(api.compile(source.c_str(), 999, &image, &bytes, &m) == TESSERA_OK);
+    const std::string text(static_cast<char *>(image), bytes);
+    api.freeImage(image);
+    return text;
+  };
+  auto has = [](const std::string &text, const std::vector<const char *> &any) {
+    return std::ranges::any_of(any, [&](const char *part) { return text.find(part) != std::string::npos; });
+  };
+  auto source = [](plan::DType type, int64_t rows, int64_t columns, bool sums) {
+    PlanBuilder p;
+    const Shape full = {rows, columns};
+    test::Loop loop(p, full);
+    loop.in(p.buffer(type, full)).op("neg", {0}).out(p.buffer(type, full), 1);
+    if (sums) // a row's sum makes rows of the loop
+      loop.out(p.buffer(plan::F32, {rows, 1}), 1, plan::SUM, {rows, 1});
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(p.plan(), {});
+    REQUIRE(calls.ok());
+    const Result<std::vector<CudaKernel>> choices = bindCuda((*calls)[0][0], {});
+    REQUIRE(choices.ok());
+    return std::get<Launch>(choices->front().actions.front()).source;
+  };
+  for (const bool rows : {false, true}) {
+    INFO(rows);
+    const std::string wide = ptx(source(plan::F32, 2048, 1024, rows)), half = ptx(source(plan::BF16, 2048, 1024, rows));
+    CHECK(has(wide, {"ld.global.nc.v4.f32", "ld.global.nc.v4.b32", "ld.global.nc.v2.b64"}));
+    CHECK(has(wide, {"st.global.v4.f32", "st.global.v4.b32", "st.global.v2.b64"}));
+    CHECK(has(half, {"ld.global.nc.v4.u16", "ld.global.nc.v4.b16", "ld.global.nc.v2.u32", "ld.global.nc.v2.b32",
+                     "ld.global.nc.u64", "ld.global.nc.b64"}));
+    CHECK(has(half, {"st.global.v4.u16", "st.global.v4.b16", "st.global.v2.u32", "st.global.v2.b32", "st.global.u64",
+                     "st.global.b64"}));
+    // Rows that do not all begin at a multiple of four elements are read one by one.
+    CHECK_FALSE(has(ptx(source(plan::F32, 2048, 1023, true)), {"ld.global.nc.v4"}));
+  }
+}
+
 TEST_CASE("a grid has no more blocks than a device takes") {
   PlanBuilder p; // 2^32 + 1 indices; nothing is allocated
   const int64_t many = (int64_t(1) << 32) + 1;

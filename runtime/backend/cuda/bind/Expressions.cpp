@@ -84,16 +84,32 @@ public:
     return list;
   }
 
-  /// Computes every live value at the point with the indices x0, x1, ...
-  std::string body() const {
+  /// Whether a thread of a loop may do neighbouring points: what is no element for each of them is small, and so in a
+  /// cache.
+  bool mayDoNeighbours() const {
+    constexpr int64_t kSmall = 16; // points for each element
+    for (size_t i = 0; i < e_.inputs.size(); ++i)
+      if (live_[i] && !liesAlong(i) && elementCount(e_.inputs[i].view) * kSmall > elementCount(e_.domain))
+        return false;
+    return true;
+  }
+  /// Whether element i of an input belongs to point i.
+  bool liesAlong(size_t input) const {
+    const Shape &strides = nest_.strides[slots_.at(input)];
+    return !strides.empty() && strides == rowMajorStrides(nest_.sizes);
+  }
+
+  /// Computes every live value at the point i with the indices x0, x1, ... `along`: inputs that lie along are read at i.
+  std::string body(bool along = false) const {
     std::string text;
     for (size_t v = 0; v < live_.size(); ++v) {
       if (!live_[v])
         continue;
       const bool input = v < e_.inputs.size();
       plan::DType type = e_.typeOf(uint32_t(v));
-      std::string value = input ? loadCode(type, "in" + std::to_string(v) + "[" + address(v) + "]")
-                                : instruction(e_.code[v - e_.inputs.size()], v);
+      std::string value =
+          input ? loadCode(type, "in" + std::to_string(v) + "[" + (along && liesAlong(v) ? "i" : address(v)) + "]")
+                : instruction(e_.code[v - e_.inputs.size()], v);
       text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) + " = " + value + ";\n";
     }
     return text;
@@ -121,6 +137,12 @@ private:
   IndexType type_;
 };
 
+/// Whether four neighbouring elements are one access.
+bool isAccess(plan::DType type, const Place &place) {
+  const auto bytes = uint64_t(bytesPerElement(type));
+  return bytes <= 4 && place.value % (4 * bytes) == 0 && place.perIndex % (4 * bytes) == 0;
+}
+
 Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
                    const std::vector<Place> &outputs, bool apart) {
   PointCode code(e, rs);
@@ -129,14 +151,20 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
   loop.parameters = code.parameters(call, arguments);
   loop.index = code.type();
   loop.apart = apart;
+  const bool neighbours = code.mayDoNeighbours();
+  for (size_t p = 0; p < loop.parameters.size(); ++p) {
+    const auto input = size_t(std::stoul(loop.parameters[p].name.substr(2)));
+    loop.parameters[p].together = neighbours && code.liesAlong(input) && isAccess(e.inputs[input].type, arguments[p]);
+  }
   std::string stores;
   for (size_t i = 0; i < rs.size(); ++i) {
     const std::string name = "out" + std::to_string(i);
-    loop.parameters.push_back({memoryType(code.result(i).type), name});
+    loop.parameters.push_back(
+        {memoryType(code.result(i).type), name, neighbours && isAccess(code.result(i).type, outputs[rs[i]])});
     stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     arguments.push_back(outputs[rs[i]]);
   }
-  loop.body = indexCode(code.nest().sizes, "i", loop.index) + code.body() + stores;
+  loop.body = indexCode(code.nest().sizes, "i", loop.index) + code.body(/*along=*/true) + stores;
   return launchLoop(std::move(loop), elementCount(e.domain), std::move(arguments));
 }
 

@@ -12,6 +12,7 @@ constexpr size_t kPointers = 32;         // the most pointers of a kernel
 constexpr int64_t kMostThreads = 1024;   // of a block
 constexpr int64_t kThreadsAgain = 512;   // where a row is computed anew: with more, its code would not fit in registers
 constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a time
+constexpr int64_t kAccessBytes = 16;     // the most that a thread moves at once
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 
@@ -390,8 +391,32 @@ private:
     }
     chain_.threads = threads;
     chain_.perThread = each();
+    chain_.side = neighbours();
+    if (chain_.again) {
+      const int64_t groups = chain_.size.columns / chain_.side;
+      chain_.perThread = (groups + threads - 1) / threads * chain_.side;
+    }
     chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
     return true;
+  }
+
+  /// The most neighbouring columns that a thread can have. Where it holds values of them, their number is given.
+  int64_t neighbours() const {
+    for (int64_t side : {8, 4, 2}) {
+      if (chain_.size.columns % side != 0 || (!chain_.again && chain_.perThread % side != 0))
+        continue;
+      int64_t widest = 0; // bytes of an element
+      for (const RowValue &v : chain_.values)
+        if (v.live && v.wide && v.kind == RowValue::Kind::Load &&
+            liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, side))
+          widest = std::max(widest, int64_t(bytesPerElement(v.type)));
+      for (const RowStore &store : chain_.stores)
+        if (store.wide && isStoredSideBySide(chain_.pointers[store.pointer], side))
+          widest = std::max(widest, int64_t(bytesPerElement(store.type)));
+      if (widest > 0 && widest * side <= kAccessBytes)
+        return side;
+    }
+    return 1;
   }
 
   const std::vector<RowMember> &members_;
@@ -404,6 +429,21 @@ private:
 };
 
 } // namespace
+
+static bool isAccess(const void *data, plan::DType type, int64_t side) {
+  return reinterpret_cast<uint64_t>(data) % (bytesPerElement(type) * uint64_t(side)) == 0;
+}
+
+bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side) {
+  const Nest &row = access.row, &column = access.column;
+  return column.sizes.size() == 1 && column.strides[0][0] == 1 &&
+         std::ranges::all_of(row.strides[0], [&](int64_t stride) { return stride % side == 0; }) &&
+         isAccess(data, type, side);
+}
+
+bool isStoredSideBySide(const RowPointer &pointer, int64_t side) {
+  return isAccess(pointer.data, pointer.type, side) && isAccess(pointer.elsewhere, pointer.type, side);
+}
 
 std::vector<bool> neededIn(const RowChain &chain, int phase) {
   const std::vector<RowValue> &values = chain.values;

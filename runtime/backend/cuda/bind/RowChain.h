@@ -5,7 +5,7 @@
 //   x [512, 768] -> sum over the row -> s [512, 1]; s / 768 -> m; x - m -> c [512, 768], sum of c c -> v [512, 1]; ...
 //
 // None of them looks beyond its row. As one kernel a group of threads does a row: every thread has the columns lane,
-// lane + threads, ... of it, holds in registers what it needs of them again after a reduction, reduces with the others
+// lane + threads, ... of it, or as many neighbours in place of each as one access of 16 bytes moves, holds in registers what it needs of them again after a reduction, reduces with the others
 // as the kernels of single steps do (in F64, in an order that depends on nothing), and computes what is one number per
 // row by itself. What nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept
 // per column by each block over the rows that it does, and added by the last block to arrive.
@@ -111,6 +111,7 @@ struct RowChain {
   int phases = 1;
   int64_t threads = 32; // of a row
   int64_t perThread = 1;
+  int64_t side = 1;     // neighbouring columns of a thread, where every row has a multiple of them; divides perThread
   bool again = false;   // values of a row are computed anew between any two reductions: a thread cannot hold them all
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
@@ -123,6 +124,12 @@ std::vector<bool> neededIn(const RowChain &chain, int phase);
 /// `free`: where rows may be written aside.
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size,
                                   const std::vector<FreeMemory> &free = {});
+
+/// Whether a value of `access`, at `data`, of every row and column is element row * n + column of memory, with n a
+/// multiple of `side`, and `side` of them are one access.
+bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side);
+/// The same of what is stored.
+bool isStoredSideBySide(const RowPointer &pointer, int64_t side);
 
 CudaKernel bindRows(const RowChain &chain);
 

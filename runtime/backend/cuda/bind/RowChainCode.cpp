@@ -81,6 +81,8 @@ public:
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
     const std::string totals = total(ofThreads) + sums;
+    if (chain_.side > 1)
+      end.declarations = "template <typename T, int N> struct alignas(N * sizeof(T)) Side { T e[N]; };\n";
     end.before = shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared + "for (" + index +
                  " base = " + group + "; base < " + type_.literal(chain_.size.rows) + "; base += gridDim.x * (" +
                  index + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + totals;
@@ -121,15 +123,43 @@ private:
            last + ";\n";
   }
   /// The code that finds the k-th column of this thread, and opens the block for columns that exist.
-  std::string columnCode(const char *variable, bool rows = false) const {
+  std::string columnCode() const {
+    const std::string side = std::to_string(chain_.side) + "u";
+    return "const " + type_.name() + " column = " +
+           (chain_.side == 1 ? "lane + k * " + lanes()
+                             : "(lane + k / " + side + " * " + lanes() + ") * " + side + " + k % " + side) +
+           ";\n" + opened("column", false);
+  }
+  std::string opened(const std::string &column, bool rows) const {
     std::string condition;
     if (rows && lastIsPart())
       condition = "inside";
     if (chain_.threads * chain_.perThread != chain_.size.columns)
-      condition +=
-          (condition.empty() ? "" : " && ") + std::string(variable) + " < " + type_.literal(chain_.size.columns);
-    return "const " + type_.name() + " " + variable + " = lane + k * " + lanes() + ";\n" +
-           (condition.empty() ? "{\n" : "if (" + condition + ") {\n");
+      condition += (condition.empty() ? "" : " && ") + column + " < " + type_.literal(chain_.size.columns);
+    return condition.empty() ? "{\n" : "if (" + condition + ") {\n";
+  }
+  /// The code of this phase for all columns of this thread: `before` and `after` stand around those that are side by
+  /// side, whose first is called `first`.
+  std::string columns(const std::string &before, const std::string &text, const std::string &after) const {
+    const std::string side = std::to_string(chain_.side) + "u";
+    if (chain_.side == 1)
+      return loop() + "{\nconst " + type_.name() + " column = lane + k * " + lanes() + ";\n" + opened("column", true) +
+             text + "}\n}\n";
+    return std::string("#pragma unroll") + (chain_.again ? " 2" : "") + "\nfor (u32 group = 0; group < " +
+           std::to_string(chain_.perThread / chain_.side) + "u; ++group) {\nconst " + type_.name() +
+           " first = (lane + group * " + lanes() + ") * " + side + ";\n" + opened("first", true) + before +
+           "#pragma unroll\nfor (u32 e = 0; e < " + side + "; ++e) {\nconst u32 k = group * " + side + " + e;\nconst " +
+           type_.name() + " column = first + e;\n" + text + "}\n" + after + "}\n}\n";
+  }
+  bool isSideBySide(const RowValue &v) const {
+    return chain_.side > 1 && v.kind == RowValue::Kind::Load && v.wide &&
+           liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, chain_.side);
+  }
+  bool isSideBySide(const RowStore &s) const {
+    return chain_.side > 1 && s.wide && isStoredSideBySide(chain_.pointers[s.pointer], chain_.side);
+  }
+  std::string sideType(plan::DType type) const {
+    return std::string("Side<") + memoryType(type) + ", " + std::to_string(chain_.side) + ">";
   }
 
   std::string half(const Nest &nest, const std::string &index) const {
@@ -149,8 +179,8 @@ private:
     }
     return text;
   }
-  std::string address(const RowAccess &access) const {
-    const std::string row = half(access.row, "row"), column = half(access.column, "column");
+  std::string address(const RowAccess &access, const std::string &at = "column") const {
+    const std::string row = half(access.row, "row"), column = half(access.column, at);
     return row.empty() && column.empty() ? type_.literal(0)
            : row.empty()                 ? column
            : column.empty()              ? row
@@ -188,8 +218,8 @@ private:
     }
     if (!column)
       return text + "if (t == 0)\n" + name("q", c) + "[blockIdx.x] = " + value + ";\n";
-    return loop() + "{\n" + text + columnCode("column") + "if (t < " + lanes() + ")\n" + name("q", c) +
-           "[blockIdx.x * " + type_.literal(chain_.size.columns) + " + column] = " + value + ";\n}\n}\n";
+    return loop() + "{\n" + text + columnCode() + "if (t < " + lanes() + ")\n" + name("q", c) + "[blockIdx.x * " +
+           type_.literal(chain_.size.columns) + " + column] = " + value + ";\n}\n}\n";
   }
 
   bool held(const RowValue &v) const { return !chain_.again && v.wide && v.lastPhase > v.phase; }
@@ -199,6 +229,8 @@ private:
     const RowValue &v = chain_.values[i];
     switch (v.kind) {
     case RowValue::Kind::Load:
+      if (isSideBySide(v))
+        return loadCode(v.type, name("l", i) + ".e[e]");
       return loadCode(v.type, name("p", v.pointer) + "[" + address(v.access) + "]");
     case RowValue::Kind::Reduce:
       return std::string("(") + valueType(valueClass(v.type)) + ")" + name("a", i);
@@ -248,11 +280,15 @@ private:
   }
 
   std::string wide(int phase) const {
-    std::string before, text;
+    std::string before, text, loads, stored;
     const std::vector<bool> again = chain_.again ? neededIn(chain_, phase) : std::vector<bool>();
     for (uint32_t i = 0; i < chain_.values.size(); ++i)
-      if (const RowValue &v = chain_.values[i]; v.live && v.wide && (chain_.again ? again[i] : v.phase == phase))
+      if (const RowValue &v = chain_.values[i]; v.live && v.wide && (chain_.again ? again[i] : v.phase == phase)) {
         text += define(i);
+        if (isSideBySide(v))
+          loads += "const " + sideType(v.type) + " " + name("l", i) + " = *(const " + sideType(v.type) + " *)(" +
+                   name("p", v.pointer) + " + " + address(v.access, "first") + ");\n";
+      }
     for (uint32_t i : reductions(phase)) {
       const RowValue &v = chain_.values[i];
       const std::string sum = sumType(valueClass(v.type)), a = name("a", i);
@@ -260,11 +296,21 @@ private:
       text += a + " = " + combined(v.reduction, a, "(" + sum + ")" + use(v.operand)) + ";\n";
     }
     text += addToSums(phase, false);
-    for (const RowStore &s : chain_.stores)
-      if (s.wide && s.phase == phase)
-        text += name("p", s.pointer) + "[row * " + type_.literal(chain_.size.columns) +
-                " + column] = " + storeCode(s.type, use(s.value)) + ";\n";
-    return text.empty() ? before : before + loop() + "{\n" + columnCode("column", true) + text + "}\n}\n";
+    const std::string row = "row * " + type_.literal(chain_.size.columns) + " + ";
+    for (size_t n = 0; n < chain_.stores.size(); ++n) {
+      const RowStore &s = chain_.stores[n];
+      if (!s.wide || s.phase != phase)
+        continue;
+      const std::string to = name("p", s.pointer), value = storeCode(s.type, use(s.value));
+      if (!isSideBySide(s)) {
+        text += to + "[" + row + "column] = " + value + ";\n";
+        continue;
+      }
+      loads += sideType(s.type) + " " + name("w", n) + ";\n";
+      text += name("w", n) + ".e[e] = " + value + ";\n";
+      stored += "*(" + sideType(s.type) + " *)(" + to + " + " + row + "first) = " + name("w", n) + ";\n";
+    }
+    return text.empty() ? before : before + columns(loads, text, stored);
   }
 
   std::vector<uint32_t> reductions(int phase) const {

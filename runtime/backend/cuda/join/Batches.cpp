@@ -53,7 +53,7 @@ private:
   static std::string keyOf(const PointLoop &loop) {
     std::string key = loop.index.name() + (loop.apart ? " apart" : "") + "\n";
     for (const PointLoop::Parameter &p : loop.parameters)
-      key += p.type + " " + p.name + "\n";
+      key += p.type + " " + p.name + (p.together ? " together\n" : "\n");
     return key + loop.body;
   }
 

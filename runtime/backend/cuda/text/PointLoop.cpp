@@ -1,18 +1,55 @@
 #include "runtime/backend/cuda/text/PointLoop.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace tessera::rt::cuda {
 
 namespace {
 
+constexpr int64_t kPerThread = kPointsPerBlock / 256;
+
+/// Four elements as one access.
+constexpr const char *kFour = "template <typename T> struct alignas(4 * sizeof(T)) Four { T e[4]; };\n";
+static_assert(kPerThread == 4);
+
+bool isTogether(const PointLoop &loop) {
+  return std::ranges::any_of(loop.parameters, [](const PointLoop::Parameter &p) { return p.together; });
+}
+
+std::string replaced(std::string text, const std::string &what, const std::string &by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
 /// The points that a thread does of the kPointsPerBlock of its block, from `first` on. Where all of them are there, no
 /// condition stands between: then a thread's loads are all on their way before it uses the first. The hardware needs
 /// that to move memory as fast as it can.
-std::string pointsOfThread(const std::string &type, const std::string &points, const std::string &body) {
-  const std::string parts = std::to_string(kPointsPerBlock / 256) + "u", rest = std::to_string(kPointsPerBlock - 256);
-  return "if (first + " + rest + " < " + points + ") {\n#pragma unroll\nfor (u32 part = 0; part < " + parts +
-         "; ++part) {\nconst " + type + " i = first + part * 256u;\n" + body + "}\n} else {\n#pragma unroll 1\nfor (" +
-         type + " i = first; i < " + points + "; i += 256) {\n" + body + "}\n}\n";
+std::string pointsOfThread(const PointLoop &loop, const std::string &points) {
+  const std::string type = loop.index.name(), parts = std::to_string(kPerThread) + "u";
+  const bool together = isTogether(loop);
+  const std::string apart = together ? "1u" : "256u", last = together ? "3u" : std::to_string(kPointsPerBlock - 256);
+  std::string body = loop.body, loads, stores;
+  for (const PointLoop::Parameter &p : loop.parameters) {
+    if (!p.together)
+      continue;
+    const bool read = p.type.starts_with("const ");
+    const std::string four = p.name + "_4", as = "Four<" + (read ? p.type.substr(6) : p.type) + ">";
+    body = replaced(std::move(body), p.name + "[i]", four + ".e[part]");
+    loads += (read ? "const " : "") + as + " " + four +
+             (read ? " = *(const " + as + " *)(" + p.name + " + first)" : "") + ";\n";
+    if (!read)
+      stores += "*(" + as + " *)(" + p.name + " + first) = " + four + ";\n";
+  }
+  return "if (first + " + last + " < " + points + ") {\n" + loads + "#pragma unroll\nfor (u32 part = 0; part < " +
+         parts + "; ++part) {\nconst " + type + " i = first + part" + (together ? "" : " * 256u") + ";\n" + body +
+         "}\n" + stores + "} else {\n#pragma unroll 1\nfor (" + type + " i = first; i < " + points +
+         (together ? " && i < first + " + parts : "") + "; i += " + apart + ") {\n" + loop.body + "}\n}\n";
 }
+
+/// A thread's first point within its block.
+std::string firstOfThread(const PointLoop &loop) { return isTogether(loop) ? "threadIdx.x * 4u" : "threadIdx.x"; }
 
 } // namespace
 
@@ -26,13 +63,14 @@ std::string PointLoop::source(int64_t points) const {
   for (const Parameter &p : parameters)
     signature += (signature.empty() ? "" : ", ") + p.type + (apart ? " *__restrict__ " : " *") + p.name;
   const std::string type = index.name(), end = index.literal(points);
-  const std::string head = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n";
+  const std::string head = prelude() + (isTogether(*this) ? kFour : "") +
+                           "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n";
   if (points < kOnePointEach)
     return head + "for (" + type + " i = blockIdx.x * (" + type + ")256 + threadIdx.x; i < " + end +
            "; i += gridDim.x * (" + type + ")256) {\n" + body + "}\n}\n";
   const std::string block = "(" + type + ")" + std::to_string(kPointsPerBlock);
-  return head + "for (" + type + " first = blockIdx.x * " + block + " + threadIdx.x; first < " + end +
-         "; first += gridDim.x * " + block + ") {\n" + pointsOfThread(type, end, body) + "}\n}\n";
+  return head + "for (" + type + " first = blockIdx.x * " + block + " + " + firstOfThread(*this) + "; first < " + end +
+         "; first += gridDim.x * " + block + ") {\n" + pointsOfThread(*this, end) + "}\n}\n";
 }
 
 std::string PointLoop::tableSource() const {
@@ -42,14 +80,15 @@ std::string PointLoop::tableSource() const {
     pointers += parameters[p].type + (apart ? " *__restrict__ " : " *") + parameters[p].name + " = (" +
                 parameters[p].type + " *)own[" + std::to_string(p + 1) + "];\n";
   // The last loop that begins at this block or before it is the block's.
-  return prelude() +
+  return prelude() + (isTogether(*this) ? kFour : "") +
          "extern \"C\" __global__ void __launch_bounds__(256) k(const u64 *__restrict__ table) {\n"
          "const u32 loops = (u32)table[0];\nu32 mine = 0, end = loops;\nwhile (end - mine > 1u) {\n"
          "const u32 middle = (mine + end) / 2u;\nif (table[1u + middle] <= blockIdx.x)\nmine = middle;\nelse\n"
          "end = middle;\n}\nconst u64 *__restrict__ own = table + 1u + loops + mine * " +
          std::to_string(parameters.size() + 1) + "u;\nconst " + type + " points = (" + type + ")own[0];\n" + pointers +
          "const " + type + " first = (blockIdx.x - (u32)table[1u + mine]) * (" + type + ")" +
-         std::to_string(kPointsPerBlock) + "u + threadIdx.x;\n" + pointsOfThread(type, "points", body) + "}\n";
+         std::to_string(kPointsPerBlock) + "u + " + firstOfThread(*this) + ";\n" + pointsOfThread(*this, "points") +
+         "}\n";
 }
 
 static const char *unsignedOf(uint64_t bytes) {

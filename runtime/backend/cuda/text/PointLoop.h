@@ -10,6 +10,9 @@
 //
 // A block does kPointsPerBlock points of one loop. What is computed at a point does not depend on the form.
 //
+// Where element i of a parameter belongs to point i, and the body has it as `x[i]`, a thread does four neighbouring
+// points and moves their elements by one access, of 16 bytes for F32.
+//
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTLOOP_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTLOOP_H
@@ -29,6 +32,8 @@ constexpr int64_t kOnePointEach = 1024 * kPointsPerBlock;
 struct PointLoop {
   struct Parameter {
     std::string type, name; // type: of what it points to
+    // The body has it as name[i] alone, and it begins at a multiple of four elements.
+    bool together = false;
     bool operator==(const Parameter &) const = default;
   };
   std::vector<Parameter> parameters;

@@ -33,6 +33,7 @@ struct SumEnd {
   bool counts = false;                   // `before` counts blocks in u32 *counters
   bool alone = false;                    // all blocks have ended before a thread stores a result
   int64_t block = 256;                   // threads
+  std::string declarations = {};         // in front of the kernel
   std::vector<std::string> meeting = {}; // parameters whose memory is seen through another one, too
 
   /// The kernel. Its arguments are the parameters, then those of each loop, then the counters.
