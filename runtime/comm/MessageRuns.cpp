@@ -123,7 +123,8 @@ Status MessageCommunicator::allGatherByRuns(std::span<const Rows> tensors, plan:
       for (int q = 0; q < runs; ++q)
         for (const RowPiece &piece : rounds.pieces())
           copyBox(at(p, q) + piece.at, packedRows(piece), tensors[piece.tensor].out,
-                  blockOf(tensors[piece.tensor], piece, size_t(q * run_ + p), size_t(size_)), elementSize);
+                  blockOf(tensors[piece.tensor], piece, size_t(q) * size_t(run_) + size_t(p), size_t(size_)),
+                  elementSize);
   }
   return Status();
 }
@@ -140,7 +141,8 @@ Status MessageCommunicator::reduceScatterByRuns(std::span<const Rows> tensors, p
     for (int p = 0; p < run_; ++p)
       for (int q = 0; q < runs; ++q)
         for (const RowPiece &piece : rounds.pieces())
-          copyBox(tensors[piece.tensor].in, blockOf(tensors[piece.tensor], piece, size_t(q * run_ + p), size_t(size_)),
+          copyBox(tensors[piece.tensor].in,
+                  blockOf(tensors[piece.tensor], piece, size_t(q) * size_t(run_) + size_t(p), size_t(size_)),
                   sent + size_t(p) * column + size_t(q) * block + piece.at, packedRows(piece), elementSize);
     std::unique_ptr<MessageRound> round = group_->round(kRunScatterTag);
     TESSERA_RETURN_IF_ERROR(withOthers(
