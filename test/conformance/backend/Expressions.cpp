@@ -325,6 +325,36 @@ TEST_CASE("integers of every type are read, compared and converted", "[conforman
   }
 }
 
+TEST_CASE("numbers become integers", "[conformance]") {
+  Random random(29);
+  const Shape shape = {37, 50};
+  for (plan::DType type : {plan::I64, plan::I32, plan::I8}) {
+    Case c;
+    c.what = "numbers as " + dtypeName(type);
+    const uint32_t x = c.plan.buffer(plan::F32, shape), one = c.plan.buffer(plan::F32, {1, 50});
+    c.inputs[x] = random.reals(elementCount(shape), -128, 128);
+    c.inputs[one] = random.reals(50, -128, 128);
+    c.plan.kernel("cast", {x}, {c.output(type, shape)});
+    c.plan.kernel("cast", {one}, {c.output(type, {1, 50})});
+    // Inside of a loop, and back.
+    const uint32_t whole = c.output(type, shape), back = c.output(plan::F32, shape);
+    Loop(c.plan, shape)
+        .in(x)
+        .op("round", {0})
+        .op("cast", {1}, type)
+        .op("cast", {2}, plan::F32)
+        .out(whole, 2)
+        .out(back, 3);
+    check(c);
+  }
+  Case c;
+  c.what = "numbers that no integer is";
+  const uint32_t x = c.plan.buffer(plan::F32, {6});
+  c.inputs[x] = {NAN, INFINITY, -INFINITY, 0x1p63, -0x1p63, -0.9};
+  c.plan.kernel("cast", {x}, {c.output(plan::I64, {6})});
+  check(c);
+}
+
 TEST_CASE("a conversion that rounds does so inside of a loop", "[conformance]") {
   Random random(30);
   const Shape shape = {40, 50};

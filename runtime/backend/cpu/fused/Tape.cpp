@@ -25,7 +25,7 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
              : to == plan::I64  ? std::optional(VectorOp::CopyInt)
                                 : std::nullopt;
     if (isInt(to))
-      return from == plan::BOOL ? std::optional(VectorOp::BoolToInt) : std::nullopt;
+      return from == plan::BOOL ? VectorOp::BoolToInt : VectorOp::FloatToInt;
     return to == plan::BOOL && from != plan::BOOL ? VectorOp::NotZero : VectorOp::Copy;
   }
   if (instr.op == Op::Select)
@@ -106,6 +106,8 @@ std::optional<VectorOp> storeOp(plan::DType type) {
     return VectorOp::StoreBool;
   case plan::I32:
     return VectorOp::StoreI32;
+  case plan::I8:
+    return VectorOp::StoreI8;
   case plan::I64:
     return VectorOp::CopyInt;
   case plan::F32:

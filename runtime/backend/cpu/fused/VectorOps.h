@@ -44,10 +44,12 @@ enum class VectorOp : uint8_t {
   IntToFloat,
   IntToBool,
   BoolToInt,
+  FloatToInt, // truncates; of a NaN 0, of what is out of range the nearest limit
   LoadI32,
   LoadI8,
   LoadU8,
   StoreI32,
+  StoreI8,
   // Conversions from and to uint8_t in memory.
   LoadBool,
   StoreBool,
