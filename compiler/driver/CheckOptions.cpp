@@ -48,6 +48,20 @@ static llvm::Error checkMode(const CompileOptions &options, llvm::StringRef choo
   return llvm::Error::success();
 }
 
+/// Checks what sums in fewer bits need of the other options.
+static llvm::Error checkCompress(const CompileOptions &options) {
+  if (options.training.compress.empty())
+    return llvm::Error::success();
+  if (!options.train)
+    return llvm::createStringError("--compress is about the sums of gradients; use it with --train");
+  if (options.leaves > 0)
+    return llvm::createStringError("--compress: what is rounded before it is added depends on the number of ranks, and "
+                                   "--reproducible promises the same bits on any; leave one of the two out");
+  if (options.assign.mode == "hybrid")
+    return llvm::createStringError("--compress: in mode hybrid the model file says what ranks send; use another mode");
+  return llvm::Error::success();
+}
+
 /// Checks what a reproducible program needs of the other options.
 static llvm::Error checkLeaves(const CompileOptions &options) {
   if (options.leaves == 0)
@@ -137,6 +151,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
   if (llvm::Error e = checkMesh(options))
     return e;
   if (llvm::Error e = checkPipeline(options, chooses))
+    return e;
+  if (llvm::Error e = checkCompress(options))
     return e;
   if (auto join = strategies::parseJoin(options.assign.fusion); !join)
     return join.takeError();

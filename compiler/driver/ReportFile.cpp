@@ -137,6 +137,8 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
   report["recompute"] = result.recompute;
   if (options.leaves > 0)
     report["leaves"] = options.leaves;
+  if (!options.training.compress.empty())
+    report["compress"] = options.training.compress;
   if (!result.meshes.empty())
     for (const strategies::MeshCandidate &candidate : result.meshes)
       report["meshes"].push_back(toJson(candidate));

@@ -73,6 +73,24 @@ static std::string wholeSums(int64_t leaves, const dist::Mesh &mesh) {
   return axes.empty() ? "" : "; none is cut by " + axes;
 }
 
+/// What --compress does to the program that trains.
+static std::string compressedText(const CompileOptions &options, const CompileResult &result) {
+  if (options.training.compress.empty())
+    return "";
+  llvm::Expected<dist::Wire> wire = dist::Wire::parse(options.training.compress);
+  const strategies::FunctionReport *train = result.report.find("train");
+  if (!wire || !train) {
+    llvm::consumeError(wire.takeError());
+    return "";
+  }
+  if (train->compressed.sums == 0)
+    return "compressed   no sum of gradients: none takes less time in " + wire->name() + "\n";
+  return llvm::formatv("compressed   {0} sum{1} of gradients in {2}: another function than on one device; {3} sent per "
+                       "rank, not {4}\n",
+                       train->compressed.sums, train->compressed.sums == 1 ? "" : "s", wire->name(),
+                       bytesText(train->compressed.bytesSent), bytesText(train->compressed.wholeBytes));
+}
+
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
@@ -83,6 +101,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   if (options.leaves > 0)
     out += formatv("reproducible every sum in at most {0} leaves, added as one tree{1}\n", options.leaves,
                    wholeSums(options.leaves, result.mesh));
+  out += compressedText(options, result);
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
                    m.error.empty() ? "predicted " + milliseconds(m.predicted) + ", of it communication " +

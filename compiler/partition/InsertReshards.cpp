@@ -13,6 +13,8 @@
 #include "dialects/dist/OwnCollectives.h"
 #include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -75,7 +77,8 @@ private:
       shardings_[result] = own.from;
       if (dist::sameSharding(mesh_, own.from, own.to))
         continue;
-      dist::ReshardOp reshard = makeReshard(result, own.from, own.to, op);
+      const StringAttr sentAs = sentAsOf(result);
+      dist::ReshardOp reshard = makeReshard(result, own.from, own.to, op, sentAs);
       result.replaceAllUsesExcept(reshard.getY(), reshard);
     }
     return success();
@@ -114,19 +117,28 @@ private:
       else
         builder_.setInsertionPoint(user);
       Operation *from = whereMade && value.getDefiningOp() ? value.getDefiningOp() : user;
-      copies_.push_back(makeReshard(value, have, want, from).getY());
+      copies_.push_back(makeReshard(value, have, want, from, sentAsOf(value)).getY());
     }
     operand.set(copies_[wanted.copy]);
     return success();
   }
 
-  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to, Operation *onBehalfOf) {
+  /// In what the terms of the sum may be sent that the value is; null: as they are.
+  StringAttr sentAsOf(Value value) {
+    const dist::Wire wire = graph::sentAs(value);
+    return wire ? builder_.getStringAttr(wire.str()) : StringAttr();
+  }
+
+  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to, Operation *onBehalfOf,
+                              StringAttr sentAs) {
     MLIRContext *context = builder_.getContext();
     auto op = dist::ReshardOp::create(builder_, onBehalfOf->getLoc(), value.getType(), value,
                                       dist::ShardingAttr::get(context, mesh_, from),
                                       dist::ShardingAttr::get(context, mesh_, to));
     if (!onBehalfOf->hasTrait<OpTrait::IsTerminator>())
       op->setAttr(graph::kNameAttr, builder_.getStringAttr(graph::nameOf(onBehalfOf)));
+    if (sentAs && from.isPartial())
+      op->setAttr(graph::kSentAsAttr, sentAs);
     shardings_[op.getY()] = to;
     return op;
   }

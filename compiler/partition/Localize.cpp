@@ -8,6 +8,9 @@
 // A partial sum that passes through a linear operator needs no change, since each rank applies the operator to its
 // term.
 //
+// A reshard that may send the terms of its sum in fewer bits (graph.sent_as) does so where that pays
+// (dialects/dist/wire/WirePlanner.h); NarrowSums.h writes such a sum.
+//
 // Where a summed factor has leaves (docs/adr/0021-equal-bits.md), an operator becomes one operator per leaf, and the
 // tree that adds their results.
 //
@@ -18,14 +21,18 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/LeafCut.h"
+#include "compiler/partition/NarrowSums.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"
 #include "dialects/dist/leaves/Leaves.h"
+#include "dialects/dist/wire/WirePlanner.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/GraphOrigin.h"
 #include "dialects/graph/GraphPadding.h"
 #include "dialects/graph/InPlace.h"
 
@@ -56,7 +63,7 @@ int64_t elementBytes(Type type) { return (cast<RankedTensorType>(type).getElemen
 
 class FunctionLocalizer {
 public:
-  FunctionLocalizer(func::FuncOp func, const Mesh &mesh, dist::ReshardPlanner &planner)
+  FunctionLocalizer(func::FuncOp func, const Mesh &mesh, dist::WirePlanner &planner)
       : func_(func), mesh_(mesh), planner_(planner), builder_(func.getContext()) {}
 
   LogicalResult run() {
@@ -101,6 +108,8 @@ public:
     Operation *ret = func_.getBody().front().getTerminator();
     if (failed(keepZeros(ret, resultShapes)))
       return failure();
+    if (narrowSums_)
+      narrowSums_->finish();
     func_.setFunctionType(builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
     return success();
   }
@@ -120,9 +129,29 @@ private:
       consumeError(to.takeError());
       return reshard.emitError("names an axis that is not in the mesh ") << mesh_.str();
     }
+    if (auto next = onlyReshardOf(reshard); next && reshard->hasAttr(graph::kSentAsAttr)) {
+      // A part of the sum is all that is read. It is not rounded again, as the whole sum is.
+      next.setFromAttr(reshard.getFrom());
+      next->setAttr(graph::kSentAsAttr, reshard->getAttr(graph::kSentAsAttr));
+      if (zeroPadded_.contains(reshard.getX()))
+        zeroPadded_.insert(next.getX());
+      reshard.replaceAllUsesWith(reshard.getX());
+      reshard.erase();
+      return success();
+    }
     builder_.setInsertionPoint(reshard);
+    llvm::Expected<dist::Wire> wire = wireOf(reshard);
+    if (!wire)
+      return reshard.emitError(toString(wire.takeError()));
     Value value = reshard.getX();
-    for (const Collective &step : planner_.plan(shape, elementBytes(value.getType()), *from, *to)) {
+    Sharding at = *from;
+    for (const Collective &step : planner_.plan(shape, elementBytes(value.getType()), *from, *to, *wire)) {
+      if (step.wire) {
+        value = narrowSum(reshard, value, shape, step, at);
+        at = step.result;
+        continue;
+      }
+      at = step.result;
       auto op = dist::CollectiveOp::create(builder_, reshard.getLoc(), value, mesh_, step);
       if (Attribute name = reshard->getAttr(graph::kNameAttr))
         op->setAttr(graph::kNameAttr, name);
@@ -134,6 +163,52 @@ private:
     reshard.replaceAllUsesWith(value);
     reshard.erase();
     return success();
+  }
+
+  /// The reshard that alone reads the sum that this one finishes; null: something else does. The operator that asks for
+  /// the wire may stand between.
+  static dist::ReshardOp onlyReshardOf(dist::ReshardOp reshard) {
+    Operation *op = reshard;
+    do {
+      if (!op->hasOneUse())
+        return {};
+      op = *op->getUsers().begin();
+    } while (!isa<dist::ReshardOp>(op) && op->hasAttr(graph::kSentAsAttr));
+    return dyn_cast<dist::ReshardOp>(op);
+  }
+
+  /// In what the terms of the sum may be sent.
+  llvm::Expected<dist::Wire> wireOf(dist::ReshardOp reshard) const {
+    auto text = reshard->getAttrOfType<StringAttr>(graph::kSentAsAttr);
+    if (!text)
+      return dist::Wire();
+    if (!cast<RankedTensorType>(reshard.getType()).getElementType().isF32())
+      return llvm::createStringError("sends " + text.getValue() + ", but sums of float32 numbers alone are sent so");
+    return dist::Wire::parse(text.getValue());
+  }
+
+  /// A sum whose terms are sent in fewer bits. `at`: the sharding of `term`.
+  Value narrowSum(dist::ReshardOp reshard, Value term, ArrayRef<int64_t> shape, const Collective &step,
+                  const Sharding &at) {
+    // Elements share the scale of a block, so padding must be no number that counts.
+    if (!zeroPadded_.contains(reshard.getX()) && step.wire.scales() > 0)
+      for (int64_t d = 0; d < at.rank(); ++d)
+        if (at.isPadded(mesh_, shape, d))
+          term = overwrite(term, at, Shape(shape), d, 0, reshard);
+    if (!narrowSums_)
+      narrowSums_.emplace(func_, mesh_);
+    Value sum = narrowSums_->sum(term, step, at, reshard, parameterOf(reshard));
+    builder_.setInsertionPoint(reshard);
+    return sum;
+  }
+
+  /// The parameter whose gradient is summed: that of the reader that asks for the wire.
+  static std::string parameterOf(dist::ReshardOp reshard) {
+    Operation *op = reshard;
+    while (isa<dist::ReshardOp>(op) && op->hasOneUse())
+      op = *op->getUsers().begin();
+    const StringRef parameter = graph::parameterUpdatedBy(op);
+    return parameter.empty() ? graph::nameOf(reshard) : parameter.str();
   }
 
   void localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes, const SmallVector<Shape> &resultShapes) {
@@ -148,6 +223,11 @@ private:
     maskPadding(sharded, ctx);
     for (const dist::HaloExchange &halo : dist::haloExchanges(sharded.rule, sharded.strategy, mesh_, operandShapes))
       addHalo(op, halo);
+    if (op->hasAttr(graph::kSentAsAttr)) { // the sum is finished
+      op->replaceAllUsesWith(op->getOperands());
+      op->erase();
+      return;
+    }
     if (std::optional<dist::LeafCut> cut = dist::leafCut(sharded.rule, sharded.strategy, mesh_)) {
       if (!op->hasTrait<graph::GraphAddsLeaves>()) {
         localizeLeaves(sharded, *cut, operandShapes, resultShapes);
@@ -299,7 +379,8 @@ private:
 
   func::FuncOp func_;
   const Mesh &mesh_;
-  dist::ReshardPlanner &planner_;
+  dist::WirePlanner &planner_;
+  std::optional<NarrowSums> narrowSums_; // once there is one
   OpBuilder builder_;
   llvm::DenseSet<Value> zeroPadded_; // known to have zeros in their padding
   /// By tensor rank, dimension, rows, rows held by rank.
@@ -312,14 +393,14 @@ private:
 
 struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
   LocalizePass() = default;
-  explicit LocalizePass(CostOfMesh cost) : cost(std::move(cost)) {}
+  LocalizePass(CostOfMesh cost, dist::Narrows narrows) : cost(std::move(cost)), narrows(std::move(narrows)) {}
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     dist::CollectiveCost price = cost ? cost(mesh) : dist::defaultCollectiveCost(mesh);
     if (dist::leavesOf(getOperation()) > 0)
       price = dist::inLeafOrder(std::move(price));
-    dist::ReshardPlanner planner(mesh, std::move(price));
+    dist::WirePlanner planner(mesh, std::move(price), narrows);
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
       if (failed(FunctionLocalizer(func, mesh, planner).run()))
         return signalPassFailure();
@@ -327,10 +408,13 @@ struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
   }
 
   CostOfMesh cost;
+  dist::Narrows narrows;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) { return std::make_unique<LocalizePass>(std::move(cost)); }
+std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost, dist::Narrows narrows) {
+  return std::make_unique<LocalizePass>(std::move(cost), std::move(narrows));
+}
 
 } // namespace tessera::compiler

@@ -14,7 +14,7 @@ void buildReshardPipeline(OpPassManager &manager) {
 }
 
 void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &options) {
-  buildWholePipeline(manager, options.cost);
+  buildWholePipeline(manager, options.cost, options.narrows);
   buildOrderPipeline(manager, options.fuse, options.join);
 }
 
@@ -24,8 +24,8 @@ void buildLocalPipeline(OpPassManager &manager, bool fuse, const JoinedCollectiv
   buildOrderPipeline(manager, fuse, join);
 }
 
-void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost) {
-  manager.addPass(createLocalizePass(cost));
+void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows) {
+  manager.addPass(createLocalizePass(cost, narrows));
   manager.addPass(createVerifyLocalPass());
   // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());

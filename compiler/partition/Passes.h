@@ -21,6 +21,7 @@
 #ifndef TESSERA_COMPILER_PARTITION_PASSES_H
 #define TESSERA_COMPILER_PARTITION_PASSES_H
 
+#include "dialects/dist/wire/WirePlanner.h"
 #include "dialects/graph/Messages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,7 +41,8 @@ namespace tessera::compiler {
 /// collectives that the search has priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
-std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost);
+/// `narrows`: which sums that may be sent in fewer bits are. Empty: all of them.
+std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost, dist::Narrows narrows = nullptr);
 
 /// Which collectives of a local function are sent as one message, and which run beside kernels.
 using JoinedCollectives = std::function<llvm::Expected<graph::SentCollectives>(mlir::func::FuncOp)>;
@@ -51,12 +53,13 @@ struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
   JoinedCollectives join = nullptr; // empty: every collective is sent alone, in line
+  dist::Narrows narrows = nullptr;
 };
 /// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);
 void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 /// The parts of buildLocalizePipeline. Between the two a pipeline is cut into stages; the second runs on each of them.
-void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost);
+void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows = nullptr);
 void buildOrderPipeline(mlir::OpPassManager &manager, bool fuse, const JoinedCollectives &join);
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 

@@ -48,7 +48,9 @@ def LocalizePass : PartitionPass<"dist-localize"> {
   let description = [{
     Every operator becomes the part that one rank computes. Where a window reaches beyond the edge of a block, a halo
     exchange before the operator gets the neighbours' rows. A reshard becomes the cheapest sequence of collectives
-    (dialects/dist/Reshard.h).
+    (dialects/dist/Reshard.h). A sum that is to send its terms in fewer bits (`graph.sent_as`) becomes an all-to-all of
+    them, an addition and, where all ranks want it, an all-gather, and the function gets states for what rounding leaves
+    (NarrowSums.h).
   }];
 }
 

@@ -20,12 +20,16 @@ void LossScaler::scale(OpWriter &b, MutableArrayRef<Seed> seeds) const {
     seed.adjoint = b.mul(seed.adjoint, b.cast(old_[0], elementTypeOf(seed.adjoint)));
 }
 
-void LossScaler::unscale(OpWriter &b, MutableArrayRef<Value> gradients, const Slices &slices) {
+void LossScaler::unscale(OpWriter &b, MutableArrayRef<Value> gradients) const {
   b.setName("loss_scale");
   Value inverse = b.div(b.constant(elementTypeOf(old_[0]), 1.0), old_[0]);
   for (Value &g : gradients)
     if (g)
       g = b.mul(g, b.cast(inverse, elementTypeOf(g)));
+}
+
+void LossScaler::check(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices) {
+  b.setName("loss_scale");
   // One reduction finds infinities and NaNs in all gradients. Clipping uses the same reduction.
   Value sum = sumOfSquares(b, gradients, slices);
   good_ = b.binary<LtOp>(sum, b.constant(elementTypeOf(sum), std::numeric_limits<float>::max()));

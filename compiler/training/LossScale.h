@@ -40,8 +40,10 @@ public:
 
   /// Multiplies the adjoints that differentiation starts from.
   void scale(graph::OpWriter &b, llvm::MutableArrayRef<Seed> seeds) const;
-  /// Divides the gradients by the scale and finds whether all are finite. Null gradients stay null.
-  void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients, const Slices &slices = {});
+  /// Divides the gradients by the scale. Null gradients stay null.
+  void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients) const;
+  /// Finds whether all gradients are finite.
+  void check(graph::OpWriter &b, llvm::ArrayRef<mlir::Value> gradients, const Slices &slices = {});
   /// The number of steps that changed parameters: `step` less the steps that were skipped.
   mlir::Value applied(graph::OpWriter &b, mlir::Value step) const;
   /// `updated` in a good step, else `old`.

@@ -27,6 +27,9 @@ llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &fr
       return error;
   if (from.clipNorm > 0)
     to.clipNorm = from.clipNorm;
+  if (!from.compress.empty())
+    if (llvm::Error error = dist::Wire::parse(from.compress).moveInto(to.compress))
+      return llvm::createStringError("--compress " + llvm::toString(std::move(error)));
   to.accumulate = from.accumulate;
   to.gradientScale = from.gradientScale;
   to.perRank = from.perRank;
@@ -45,6 +48,7 @@ struct BuildTraining : graph::FalliblePass<impl::BuildTrainingPassBase<BuildTrai
                                    .clipNorm = clipNorm,
                                    .lossScale = lossScale,
                                    .auxOutputs = auxOutputs,
+                                   .compress = compress,
                                    .accumulate = accumulate,
                                    .gradientScale = gradientScale,
                                    .perRank = perRank});

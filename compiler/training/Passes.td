@@ -24,6 +24,9 @@ def BuildTrainingPass : Pass<"graph-build-training", "::mlir::ModuleOp"> {
     Option<"lossScale", "loss-scale", "std::string", "\"\"",
            "none, static:scale=X or dynamic[:key=value,...]; empty: none">,
     Option<"auxOutputs", "aux", "std::string", "\"\"", "Outputs that are added to the loss: OUTPUT=COEFFICIENT,...">,
+    Option<"compress", "compress", "std::string", "\"\"",
+           "In what the terms of the gradients' sums over ranks may be sent: bf16, f16 or int8[:block=N]; empty: as they "
+           "are">,
     Option<"accumulate", "accumulate", "int64_t", "1", "Micro-batches per step">,
     Option<"gradientScale", "gradient-scale", "double", "1", "The gradients are those of the loss times this">,
     Option<"perRank", "per-rank", "bool", "false",

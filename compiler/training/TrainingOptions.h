@@ -21,6 +21,8 @@
 #ifndef TESSERA_COMPILER_TRAINING_TRAININGOPTIONS_H
 #define TESSERA_COMPILER_TRAINING_TRAININGOPTIONS_H
 
+#include "dialects/dist/wire/Wire.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -95,6 +97,8 @@ struct TrainingOptions {
   /// The program is that of one rank of the module's mesh (docs/hybrid.md). Gradients are summed over the axes along
   /// which their parameter is equal on all ranks, which its dist.sharding says.
   bool perRank = false;
+  /// In what the terms of the gradients' sums over ranks may be sent.
+  dist::Wire compress = {};
   /// Micro-batches per step. The program's batch is this number times the network's batch (Training.h).
   int64_t accumulate = 1;
 };

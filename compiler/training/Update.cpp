@@ -4,6 +4,7 @@
 #include "compiler/training/LearningRate.h"
 #include "compiler/training/Optimizer.h"
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 
 using namespace mlir;
@@ -47,6 +48,21 @@ llvm::Expected<Slices> sumGradients(OpWriter &b, ProgramBuilder &program, const 
     slices.axes.push_back(std::move(*cut));
   }
   return slices;
+}
+
+/// Lets the sums over ranks that the gradients are be sent in fewer bits. Not those of other types, nor what something
+/// else reads, which has to be as it was.
+void compressSums(OpWriter &b, ProgramBuilder &program, const TrainSlots &slots, const dist::Wire &wire,
+                  MutableArrayRef<Value> gradients) {
+  for (auto [i, gradient] : llvm::enumerate(gradients)) {
+    if (!gradient || !elementTypeOf(gradient).isF32() || !gradient.use_empty())
+      continue;
+    const StringRef parameter = program.argumentName(slots.trained[i]);
+    b.setUpdateName(parameter + ".sum", parameter);
+    auto sum = b.make<ReshapeOp>(gradient.getType(), gradient);
+    sum->setAttr(kSentAsAttr, StringAttr::get(sum->getContext(), wire.str()));
+    gradient = sum.getY();
+  }
 }
 
 /// An argument and its new value.
@@ -105,7 +121,11 @@ llvm::Error buildUpdate(ProgramBuilder &program, const ForwardResults &forward, 
   if (scaler && llvm::none_of(gradients, [](Value g) { return bool(g); }))
     scaler.reset();
   if (scaler)
-    scaler->unscale(b, gradients, slices);
+    scaler->unscale(b, gradients);
+  if (options.compress) // once a step, and in units that no scale changes
+    compressSums(b, program, slots, options.compress, gradients);
+  if (scaler)
+    scaler->check(b, gradients, slices);
   Value norm;
   if (options.clipNorm)
     norm = clipGlobalNorm(b, *options.clipNorm, gradients, slices);

@@ -40,6 +40,8 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);
   for (int64_t d : c.localIn)
     in *= double(d);
+  if (c.wire)
+    in *= c.wire.numbers() + c.wire.scales();
   double n = double(mesh.size(c.axes));
   switch (c.kind) {
   case CollectiveKind::Slice:

@@ -72,20 +72,20 @@ std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy 
 }
 
 std::vector<OwnCollective> ownCollectives(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
-                                          const OperatorTensors &tensors, ReshardPlanner &planner) {
+                                          const OperatorTensors &tensors, WirePlanner &planner) {
   std::vector<OwnCollective> list;
   for (HaloExchange &halo : haloExchanges(rule, strategy, mesh, tensors.operandShapes))
     list.push_back({halo.operand, -1, -1, tensors.operandBytes[halo.operand], std::move(halo.collective)});
-  auto add = [&](const OwnReshard &reshard, int statistic, int result, int64_t elementBytes) {
-    for (Collective &c : planner.plan(reshard.shape, elementBytes, reshard.from, reshard.to))
+  auto add = [&](const OwnReshard &reshard, int statistic, int result, int64_t elementBytes, const Wire &wire) {
+    for (Collective &c : planner.plan(reshard.shape, elementBytes, reshard.from, reshard.to, wire))
       list.push_back({-1, statistic, result, elementBytes, std::move(c)});
   };
   for (auto [s, reshard] : enumerate(statisticReshards(rule, strategy, mesh, tensors.resultShapes)))
-    add(reshard, int(s), -1, tensors.resultBytes[0]);
+    add(reshard, int(s), -1, tensors.resultBytes[0], {});
   if (strategy.results.empty())
     return list;
   for (auto [r, reshard] : enumerate(resultReshards(rule, strategy, mesh, tensors.resultShapes)))
-    add(reshard, -1, int(r), tensors.resultBytes[r]);
+    add(reshard, -1, int(r), tensors.resultBytes[r], tensors.resultWires.empty() ? Wire() : tensors.resultWires[r]);
   return list;
 }
 

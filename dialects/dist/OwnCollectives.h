@@ -19,7 +19,7 @@
 #ifndef TESSERA_DIALECTS_DIST_OWNCOLLECTIVES_H
 #define TESSERA_DIALECTS_DIST_OWNCOLLECTIVES_H
 
-#include "dialects/dist/Reshard.h"
+#include "dialects/dist/wire/WirePlanner.h"
 
 namespace tessera::dist {
 
@@ -57,10 +57,11 @@ struct OwnCollective {
 struct OperatorTensors {
   llvm::ArrayRef<Shape> operandShapes, resultShapes;
   llvm::ArrayRef<int64_t> operandBytes, resultBytes;
+  llvm::ArrayRef<Wire> resultWires = {}; // in what sums are sent; empty: as they are
 };
 /// All of the above as the collectives that the resharding planner gives, in the order in which they run.
 std::vector<OwnCollective> ownCollectives(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
-                                          const OperatorTensors &tensors, ReshardPlanner &planner);
+                                          const OperatorTensors &tensors, WirePlanner &planner);
 
 } // namespace tessera::dist
 

@@ -23,6 +23,7 @@
 #define TESSERA_DIALECTS_DIST_RESHARD_H
 
 #include "dialects/dist/ShardingRule.h"
+#include "dialects/dist/wire/Wire.h"
 
 #include <functional>
 #include <memory>
@@ -65,6 +66,7 @@ struct Collective {
   int64_t haloLo = 0, haloHi = 0;
   double fill = 0;
   int64_t root = 0;                   // Broadcast: index in the group
+  Wire wire = {};                     // of a sum that is planned: in what its terms are sent (WirePlanner.h)
   llvm::SmallVector<int64_t> sources; // Permute: rank r receives the block of rank sources[r]
   /// Exchange: for every message the sending and the receiving rank of the mesh, where its box begins in the input,
   /// where in the output, and its shape. All outputs are covered once.
@@ -85,7 +87,7 @@ bool communicates(CollectiveKind kind);
 /// Bytes that each rank sends by the usual ring or direct algorithms. With n ranks in the group and `in` bytes of
 /// input: all-gather (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
 /// `in` if any block moves; halo its borders; broadcast `in`; exchange what the fullest rank sends or receives; slice,
-/// fit and fold 0.
+/// fit and fold 0. A sum with a wire sends as much less.
 double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
 
 /// bytesSent plus a small constant per collective: the default cost.

@@ -39,6 +39,14 @@ inline constexpr llvm::StringLiteral kKeepsCopyAttr = "graph.keeps_copy";
 ///   %f = graph.reshape %k {graph.anew = 4 : i64}      // for the readers of the forward half
 inline constexpr llvm::StringLiteral kAnewAttr = "graph.anew";
 
+/// A sum whose terms may be sent in fewer bits: discardable, a string (dist::Wire), on a reshape to the shape that its
+/// operand, a sum of float32 numbers over ranks, has. Nothing else reads the operand. The reshape is not linear, so the
+/// sum is finished before it. A dist.reshard that finishes it carries the attribute, too. On one device it does
+/// nothing:
+///
+///   %s = graph.reshape %g {graph.sent_as = "bf16"}
+inline constexpr llvm::StringLiteral kSentAsAttr = "graph.sent_as";
+
 /// An index that may count from the end, made one from the beginning: discardable, on a select whose last operand is
 /// the index as it was, which stands wherever it is not negative.
 inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";

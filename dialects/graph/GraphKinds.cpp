@@ -16,6 +16,17 @@ bool isView(Operation *op) { return llvm::isa<ReshapeOp>(op) || op->hasAttr(kInP
 
 bool mayKeepCopy(Operation *op) { return op->hasAttr(kKeepsCopyAttr); }
 
+dist::Wire sentAs(Value value) {
+  auto text = value.hasOneUse() ? value.getUsers().begin()->getAttrOfType<StringAttr>(kSentAsAttr) : StringAttr();
+  if (!text)
+    return {};
+  llvm::Expected<dist::Wire> wire = dist::Wire::parse(text.getValue());
+  if (wire)
+    return *wire;
+  llvm::consumeError(wire.takeError());
+  return {};
+}
+
 bool isStretch(Operation *op) { return llvm::isa<BroadcastOp>(op); }
 
 /// By how many bits the result of a conversion between floating-point types is wider than the operand; 0: it is none.

@@ -9,6 +9,7 @@
 #define TESSERA_DIALECTS_GRAPH_GRAPHKINDS_H
 
 #include "dialects/dist/Sharding.h"
+#include "dialects/dist/wire/Wire.h"
 
 #include "mlir/IR/Operation.h"
 
@@ -22,6 +23,9 @@ bool isView(mlir::Operation *op);
 /// A strategy may hand the result on in another sharding than the operand's, as a copy for all its readers
 /// (kKeepsCopyAttr).
 bool mayKeepCopy(mlir::Operation *op);
+
+/// In what the terms are sent of which the value is the sum: what its only reader says (kSentAsAttr).
+dist::Wire sentAs(mlir::Value value);
 
 /// The result repeats the operand along some dimensions, aligned as NumPy broadcasts; nothing is computed.
 bool isStretch(mlir::Operation *op);

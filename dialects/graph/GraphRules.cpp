@@ -2,6 +2,7 @@
 // (slice, pad, max_pool_grad) or from positions (gather, scatter_add), or the number of operands varies (attention,
 // concat).
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -56,7 +57,8 @@ Expected<ShardingRule> ReshapeOp::getShardingRule() {
   ShardingRule rule;
   rule.operands.resize(1);
   rule.results.resize(1);
-  rule.linear.push_back({0});
+  if (!(*this)->hasAttr(kSentAsAttr)) // there the sum is finished
+    rule.linear.push_back({0});
   ArrayRef<int64_t> a = tensor(getX()).getShape(), b = tensor(getY()).getShape();
   rule.operands[0].resize(a.size());
   rule.results[0].resize(b.size());

@@ -68,7 +68,7 @@ std::vector<const Sender *> membersOf(const DataFlow &flow, llvm::ArrayRef<Sende
   std::vector<const Sender *> members;
   for (const Sender &sender : senders) {
     const DataFlow::Step &step = flow.steps[sender.step];
-    const Membership membership = membershipOf(sender.collective.kind);
+    const Membership membership = membershipOf(sender.collective);
     if (membership == Membership::None || step.reads.size() != 1 || step.makes.size() != 1)
       continue;
     if (membership == Membership::List) {

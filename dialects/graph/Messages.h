@@ -68,6 +68,10 @@ enum class Membership {
   List,       // anywhere
 };
 Membership membershipOf(dist::CollectiveKind kind);
+/// The same of one collective: a sum with a wire is sent alone.
+inline Membership membershipOf(const dist::Collective &collective) {
+  return collective.wire ? Membership::None : membershipOf(collective.kind);
+}
 
 /// What messages take.
 struct MessageCost {

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/CheckedFile.h"
+#include "runtime/support/UnsentNames.h"
 
 #include <algorithm>
 #include <set>
@@ -46,10 +47,27 @@ std::string modelHash(const plan::Plan &plan) {
   return text;
 }
 
+bool begins(const plan::Binding &binding, const TensorSource *weights) {
+  const std::optional<TensorType> type = weights ? weights->typeOf(binding.name()) : std::nullopt;
+  return !type || (isUnsent(binding.name()) && type->shape != toVector(binding.global_shape()));
+}
+
+std::vector<std::string> droppedUnsent(const plan::Plan &plan, const TensorSource &weights) {
+  std::set<std::string> taken;
+  for (const plan::Binding &binding : plan.bindings())
+    if (binding.role() == plan::STATE && !begins(binding, &weights))
+      taken.insert(binding.name());
+  std::vector<std::string> dropped;
+  for (const std::string &name : weights.names())
+    if (isUnsent(name) && !taken.count(name))
+      dropped.push_back(quoted(name));
+  return dropped;
+}
+
 Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool strict) {
   std::vector<std::string> missing, other;
   for (const plan::Binding &binding : plan.bindings()) {
-    if (!isWeight(binding))
+    if (!isWeight(binding) || (binding.role() == plan::STATE && isUnsent(binding.name())))
       continue;
     std::optional<TensorType> type = weights ? weights->typeOf(binding.name()) : std::nullopt;
     std::vector<int64_t> wanted = toVector(binding.global_shape());
@@ -81,7 +99,7 @@ std::vector<std::string> unusedWeights(const plan::Plan &plan, const TensorSourc
       wanted.insert(binding.name());
   std::vector<std::string> unused;
   for (const std::string &name : weights.names())
-    if (!wanted.count(name))
+    if (!wanted.count(name) && !isUnsent(name))
       unused.push_back(quoted(name));
   return unused;
 }

@@ -23,7 +23,12 @@ std::string modelHash(const plan::Plan &plan);
 /// An error that lists the plan's parameters that the source lacks or has in another shape. With `strict` it also
 /// covers the states.
 Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool strict);
-/// The names in the source that no tensor of the plan has.
+/// Whether the binding begins as without the source, since that does not have it. What was left of compressed sums
+/// (UnsentNames.h) is of so many ranks, so it also begins anew where its shape is another.
+bool begins(const plan::Binding &binding, const TensorSource *weights);
+/// The tensors of the source with what was left of compressed sums that the plan does not take.
+std::vector<std::string> droppedUnsent(const plan::Plan &plan, const TensorSource &weights);
+/// The names in the source that no tensor of the plan has, but for those of droppedUnsent.
 std::vector<std::string> unusedWeights(const plan::Plan &plan, const TensorSource &weights);
 
 /// Whether a state belongs to the optimizer and not to the model. Its name then ends in a parameter's name, as in

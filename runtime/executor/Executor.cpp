@@ -221,7 +221,7 @@ Status Executor::loadWeights(const TensorSource *weights, bool strict) {
     plan::DType type = loaded_->dtype(binding.buffer());
     auto count = size_t(elementsOf(shape).value_or(0));
     host.resize(count * bytesPerElement(type));
-    if (weights && weights->typeOf(binding.name())) {
+    if (!begins(binding, weights)) {
       if (!isEmpty(extent))
         TESSERA_RETURN_IF_ERROR(weights->read(binding.name(), blockOf(plan_, binding), type, host.data()));
     } else { // a state

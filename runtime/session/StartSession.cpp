@@ -198,6 +198,11 @@ Status loadInitialWeights(Session &s, Executor &executor) {
     tellDifferences(s, *s.resumed);
   if (!start->tensors || (s.options.weights.empty() && !s.resumed))
     return Status(); // the plan's own
+  if (std::vector<std::string> dropped = droppedUnsent(s.tensors.plan(), *start->tensors); !dropped.empty())
+    s.console.line("note: " + start->tensors->path() +
+                   ": what was left of compressed sums is dropped, since other ranks "
+                   "add in this plan: " +
+                   namesText(dropped));
   if (std::vector<std::string> unused = unusedWeights(s.tensors.plan(), *start->tensors); !unused.empty())
     s.console.line("note: " + start->tensors->path() + ": the plan has no use for " + namesText(unused));
   return Status();

@@ -38,11 +38,18 @@ Cost toNanoseconds(double seconds) {
 CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
       share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
-      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost()) {}
+      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(),
+               [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); }) {}
 
 Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind))
     return 0;
+  if (c.wire) {
+    Cost sum = 0;
+    for (const dist::SentPart &part : dist::sentBy(mesh_, c, elementBytes))
+      sum += leastCollective(part.collective, part.elementBytes);
+    return sum;
+  }
   if (graph::membershipOf(c.kind) == graph::Membership::None)
     return collective(c, elementBytes);
   const double bytes = double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
@@ -62,16 +69,17 @@ Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const
 }
 
 Cost CostModel::leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-                             const Sharding &to) const {
+                             const Sharding &to, const dist::Wire &wire) const {
   if (from == to)
     return 0;
   if (!leastPlanner_) {
     const dist::CollectiveCost cost = [this](const Collective &c, int64_t elementBytes) {
       return double(leastCollective(c, elementBytes));
     };
-    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost);
+    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost,
+                          [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); });
   }
-  const double ns = leastPlanner_->cost(shape, elementBytes, from, to);
+  const double ns = leastPlanner_->cost(shape, elementBytes, from, to, wire);
   return ns < double(kForbidden) ? Cost(ns) : kForbidden;
 }
 
@@ -198,7 +206,32 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
   return steps * link.latency + dist::bytesSent(mesh_, c, elementBytes) / link.bandwidth;
 }
 
+/// The passes of a sum with a wire. Terms and what was left of the ones before are read, rounded and what is left is
+/// written; what comes from the others is added; the whole sum is rounded and widened likewise.
+Cost CostModel::narrowSum(const Collective &sum, int64_t elementBytes) const {
+  Cost time = 0;
+  for (const dist::SentPart &part : dist::sentBy(mesh_, sum, elementBytes))
+    time += collective(part.collective, part.elementBytes);
+  const double bytes = double(numElements(sum.localIn)) * double(elementBytes), ranks = double(mesh_.size(sum.axes)),
+               sent = bytes * (sum.wire.numbers() + sum.wire.scales()),
+               scaled = sum.wire.scales() > 0 ? 2 * bytes : 0; // another pass for the largest of each block
+  time += kernel(0, 32, 3 * bytes + sent + scaled);
+  if (sum.kind == dist::CollectiveKind::ReduceScatter)
+    return time + kernel(0, 32, sent + bytes / ranks);
+  return time + kernel(0, 32, sent + (2 * bytes + sent + scaled) / ranks) + kernel(0, 32, sent + bytes);
+}
+
+bool CostModel::narrows(const Collective &sum, int64_t elementBytes) const {
+  if (sum.wire.always)
+    return true;
+  Collective whole = sum;
+  whole.wire = {};
+  return narrowSum(sum, elementBytes) < leastCollective(whole, elementBytes);
+}
+
 Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
+  if (c.wire)
+    return narrowSum(c, elementBytes);
   if (!dist::communicates(c.kind)) {
     double out = double(numElements(c.localOut)) * double(elementBytes);
     double in = c.kind == CollectiveKind::Fold ? double(numElements(c.localIn)) * double(elementBytes) : out;
@@ -236,15 +269,15 @@ graph::MessageCost CostModel::messageCost() const {
 }
 
 std::vector<Collective> CostModel::planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                                               const Sharding &from, const Sharding &to) const {
-  return planner_.plan(shape, elementBytes, from, to);
+                                               const Sharding &from, const Sharding &to, const dist::Wire &wire) const {
+  return planner_.plan(shape, elementBytes, from, to, wire);
 }
 
-Cost CostModel::reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-                        const Sharding &to) const {
+Cost CostModel::reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+                        const dist::Wire &wire) const {
   if (from == to)
     return 0;
-  double ns = planner_.cost(shape, elementBytes, from, to);
+  double ns = planner_.cost(shape, elementBytes, from, to, wire);
   return ns < double(kForbidden) ? Cost(ns) : kForbidden;
 }
 
@@ -370,7 +403,8 @@ Cost CostModel::computeInLoop(const OperatorClass &cls, const Strategy &strategy
 
 std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls, const Strategy &strategy) const {
   return dist::ownCollectives(cls.rule, strategy, mesh_,
-                              {cls.operandShapes, cls.resultShapes, cls.operandBytes, cls.resultBytes}, planner_);
+                              {cls.operandShapes, cls.resultShapes, cls.operandBytes, cls.resultBytes, cls.resultWires},
+                              planner_);
 }
 
 OperatorCost CostModel::operatorCost(const OperatorClass &cls, const Strategy &strategy) const {

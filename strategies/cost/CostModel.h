@@ -15,6 +15,9 @@
 //                takes less time than they by more than the rounding of prices;
 //   beside:      kernels take longer beside a collective by a part of its time, which on a shared machine is the work
 //                that it is for the rank's cores: seconds to hand it over and for each byte, over its share of them;
+//   wire:        a sum whose terms are sent in fewer bits is the collectives that it becomes (dist::sentBy), and the
+//                loops that round, add and widen; it is sent so where that takes less time than the same sum takes as a
+//                member of a message (narrows);
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //
@@ -28,6 +31,7 @@
 
 #include "dialects/dist/OwnCollectives.h"
 #include "dialects/dist/leaves/LeafRule.h"
+#include "dialects/dist/wire/WirePlanner.h"
 #include "dialects/graph/Messages.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
@@ -63,19 +67,23 @@ public:
   Cost collective(const dist::Collective &c, int64_t elementBytes) const;
   /// collective() as a function, for dist::planReshard.
   dist::CollectiveCost collectiveCost() const;
+  /// Whether a sum is sent as its wire says. As it is, it could be a member of a message: so it is compared with the
+  /// least that it takes.
+  bool narrows(const dist::Collective &sum, int64_t elementBytes) const;
   /// What messages take. Lists are packed where ranks are processes, which reads and writes their bytes once.
   graph::MessageCost messageCost() const;
   std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-                                            const Sharding &to) const;
+                                            const Sharding &to, const dist::Wire &wire = {}) const;
   /// The sum over the collectives that planReshard lists.
-  Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
+  Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+               const dist::Wire &wire = {}) const;
 
   /// Of a collective's time what remains of it as a member of a message, however large that is: the time of its bytes
   /// where the link is fastest. All of it if its kind is sent alone; nothing if it sends nothing.
   Cost leastCollective(const dist::Collective &c, int64_t elementBytes) const;
   /// The least that any list of collectives takes so.
-  Cost leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-                    const Sharding &to) const;
+  Cost leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+                    const dist::Wire &wire = {}) const;
   /// Whether messages between all ranks of the mesh go over one kind of link.
   bool hasOneLink() const;
 
@@ -112,6 +120,7 @@ private:
   /// Seconds in which a loop passes these bytes: as loops of that size were measured, or at the memory's bandwidth.
   double throughMemory(double bytes) const;
   double roofline(double flops, int bits, double streamed) const;
+  Cost narrowSum(const dist::Collective &sum, int64_t elementBytes) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 
   Mesh mesh_;
@@ -121,8 +130,8 @@ private:
   mutable std::map<AxisList, std::vector<Topology::Level>> levels_, levelsWithoutStart_;
   mutable std::vector<std::optional<Link>> across_; // by axes as bits
   const bool inLeafOrder_;
-  mutable dist::ReshardPlanner planner_;
-  mutable std::optional<dist::ReshardPlanner> leastPlanner_;
+  mutable dist::WirePlanner planner_;
+  mutable std::optional<dist::WirePlanner> leastPlanner_;
 };
 
 /// Whether the operator takes no time: its result is the operand's bytes under another shape, or is made before the

@@ -130,7 +130,7 @@ private:
     std::vector<Move> moves;
     int id = have.id;
     int64_t bytes = elementBytes(v.getType());
-    for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs)) {
+    for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs, graph::sentAs(v))) {
       const Priced price = add(c, bytes, place, index, program_.times(v), list);
       if (moves.empty())
         list.back().begins = {shapeOf(v), have.sharding, needs};

@@ -246,12 +246,12 @@ private:
 
   Cost reshard(Value value, int shapeId, int from, int to) {
     return known(reshards_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
-      return model_.reshard(shapeOf(value), elementBytes(value.getType()), a, b);
+      return model_.reshard(shapeOf(value), elementBytes(value.getType()), a, b, graph::sentAs(value));
     });
   }
   Cost leastReshard(Value value, int shapeId, int from, int to) {
     return known(leasts_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
-      return model_.leastReshard(shapeOf(value), elementBytes(value.getType()), a, b);
+      return model_.leastReshard(shapeOf(value), elementBytes(value.getType()), a, b, graph::sentAs(value));
     });
   }
 
@@ -259,6 +259,8 @@ private:
     std::vector<int64_t> key = {elementBytes(value.getType())};
     for (int64_t d : shapeOf(value))
       key.push_back(d);
+    if (const dist::Wire wire = graph::sentAs(value))
+      key.insert(key.end(), {-1, int64_t(wire.kind), wire.block, int64_t(wire.always)});
     return shapeIds_(key);
   }
 

@@ -2,6 +2,7 @@
 
 #include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 #include "strategies/cost/ProgramCost.h"
 #include "strategies/space/Enumerate.h"
 #include "strategies/space/Units.h"
@@ -245,10 +246,12 @@ private:
     const dist::ReshardedValues::Want want = resharded_.want(v.getAsOpaquePointer(), from, to);
     if (!want.first)
       return want.needed;
-    pay(repeated(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v)),
+    const dist::Wire wire = graph::sentAs(v);
+    pay(repeated(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to, wire), program_.times(v)),
         batch_.values.contains(v));
     if (builder_.least_)
-      tail_.least += repeated(model_.leastReshard(shapeOf(v), elementBytes(v.getType()), from, to), program_.times(v));
+      tail_.least +=
+          repeated(model_.leastReshard(shapeOf(v), elementBytes(v.getType()), from, to, wire), program_.times(v));
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
     const int producer = program_.producer(v);
     if (producer < 0)

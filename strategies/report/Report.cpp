@@ -54,6 +54,9 @@ CollectiveReport describe(const CostModel &model, const dist::Collective &c, int
   r.localIn = c.localIn;
   r.localOut = c.localOut;
   r.elementBytes = elementBytes;
+  r.wire = c.wire;
+  if (c.wire)
+    r.parts = int64_t(dist::sentBy(model.mesh(), c, elementBytes).size());
   r.bytesSent = dist::bytesSent(model.mesh(), c, elementBytes);
   r.cost = model.collective(c, elementBytes);
   if (dist::communicates(c.kind))
@@ -121,7 +124,7 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
   CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
   report.repeat(c.times);
   report.setCost(c.cost);
-  if (c.begins)
+  if (c.begins && !c.collective.wire) // it is of whole numbers
     report.leastBytes = dist::leastBytes(model.mesh(), c.begins->shape, c.elementBytes, c.begins->from, c.begins->to);
   if (report.leastBytes)
     *report.leastBytes *= double(c.times);
@@ -166,7 +169,12 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
 void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
   for (const CollectiveReport &c : list) {
     report.bytesSent += c.bytesSent;
-    report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind)) ? c.times : 0;
+    report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind)) ? c.times * c.parts : 0;
+    if (!c.wire)
+      continue;
+    report.compressed.sums += c.times;
+    report.compressed.bytesSent += c.bytesSent;
+    report.compressed.wholeBytes += c.bytesSent / (c.wire.numbers() + c.wire.scales());
   }
 }
 
@@ -231,6 +239,8 @@ Json toJson(const std::vector<CollectiveReport> &collectives) {
       list.back()["least_bytes"] = *c.leastBytes;
     if (c.times > 1)
       list.back()["times"] = c.times;
+    if (c.wire)
+      list.back()["sent_as"] = c.wire.str();
   }
   return list;
 }
@@ -283,6 +293,10 @@ Json toJson(const AssignReport &report) {
                      {"num_messages", f.numMessages},
                      {"persistent_bytes", f.persistentBytes},
                      {"peak_bytes_estimate", f.peakBytes}};
+    if (f.compressed.sums > 0)
+      function["compressed"] = {{"num_sums", f.compressed.sums},
+                                {"bytes_sent", f.compressed.bytesSent},
+                                {"whole_bytes", f.compressed.wholeBytes}};
     if (f.beside)
       function["beside"] = {{"exposed_ns", f.beside->exposed}, {"num_messages", f.beside->messages}};
     if (!f.search.searcher.empty())

@@ -44,6 +44,8 @@ struct CollectiveReport {
   std::string axes;  // "data,model"
   Shape localIn, localOut;
   int64_t elementBytes = 4;
+  dist::Wire wire;      // of a sum: in what its terms are sent
+  int64_t parts = 1;    // as how many collectives it is sent
   int64_t times = 1;    // how often it is sent in a step; the next are of all
   double bytesSent = 0; // per rank
   Cost cost = 0;        // of a joined message: its part
@@ -87,7 +89,12 @@ struct FunctionReport {
   Cost compute = 0, communication = 0;
   double bytesSent = 0; // per rank and step
   int64_t numCollectives = 0;
-  int64_t numMessages = 0;          // as which they are sent
+  int64_t numMessages = 0; // as which they are sent
+  /// Sums whose terms are sent in fewer bits, and what a rank sends for them in a step, then and if they were sent whole.
+  struct Compressed {
+    int64_t sums = 0;
+    double bytesSent = 0, wholeBytes = 0;
+  } compressed;
   std::optional<BesideCost> beside; // what the program takes as some of them run beside kernels; nothing: in line
   int64_t persistentBytes = 0;      // parameters and states on one rank
   int64_t peakBytes = 0;            // estimate: persistent plus the largest live set

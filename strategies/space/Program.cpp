@@ -6,6 +6,7 @@
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Repeats.h"
 
@@ -70,8 +71,10 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
   for (Value v : op->getOperands())
     note(v, cls->operandShapes, cls->operandBytes, floatBits);
   int resultBits = 0;
-  for (Value v : op->getResults())
+  for (Value v : op->getResults()) {
     note(v, cls->resultShapes, cls->resultBytes, resultBits);
+    cls->resultWires.push_back(graph::sentAs(v));
+  }
   if (!floatBits)
     floatBits = resultBits;
   if (floatBits)
@@ -84,8 +87,12 @@ OperatorKey keyOf(Operation *op) {
   for (Type type : op->getOperandTypes())
     key.push_back(type.getAsOpaquePointer());
   key.push_back(op->getAttr(graph::kRepeatsAttr).getAsOpaquePointer());
-  for (Type type : op->getResultTypes())
-    key.push_back(type.getAsOpaquePointer());
+  key.push_back(op->getAttr(graph::kSentAsAttr).getAsOpaquePointer());
+  for (Value result : op->getResults()) {
+    key.push_back(result.getType().getAsOpaquePointer());
+    key.push_back(graph::sentAs(result) ? result.getUsers().begin()->getAttr(graph::kSentAsAttr).getAsOpaquePointer()
+                                        : nullptr);
+  }
   return key;
 }
 

@@ -35,8 +35,8 @@ using dist::Sharding;
 using dist::ShardingRule;
 using dist::Strategy;
 
-/// Operators are equal that have the same name, properties and types: MLIR's unique pointers of these. Looked up only,
-/// and as long as the context lives.
+/// Operators are equal that have the same name, properties and types, and whose sums are sent alike: MLIR's unique
+/// pointers of these. Looked up only, and as long as the context lives.
 using OperatorKey = std::vector<const void *>;
 OperatorKey keyOf(mlir::Operation *op);
 
@@ -46,6 +46,7 @@ struct OperatorClass {
   ShardingRule rule;
   llvm::SmallVector<Shape> operandShapes, resultShapes;
   llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
+  llvm::SmallVector<dist::Wire> resultWires;            // in what sums are sent (graph::sentAs)
   /// By factor, the units above 1 in which it is worth cutting (Units.h); empty: none is known.
   std::vector<llvm::SmallVector<int64_t, 2>> units;
   int elementBits = 32;                         // of the widest floating-point tensor; the arithmetic's width

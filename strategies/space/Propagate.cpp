@@ -138,13 +138,14 @@ void setStrategyOf(const Program &program, const Mesh &mesh, int i, Strategy str
 
 /// Operands may be sums that were reduced where they arose, only to be added up here, or to be added up here over all
 /// micro-batches. The operator then takes them partial and reduces once. So the gradients of several micro-batches, or
-/// of several uses of a parameter, are reduced together.
+/// of several uses of a parameter, are reduced together. An operator whose result is the sum that may be sent in fewer
+/// bits takes them so, too.
 void reduceOnce(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
                 Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (auto [g, group] : llvm::enumerate(info.cls->rule.linear)) {
     AxisList partial;
-    bool all = group.size() > 1 || info.cls->addsUp;
+    bool all = group.size() > 1 || info.cls->addsUp || info.cls->resultWires.front();
     for (int operand : group) {
       Value value = info.op->getOperand(unsigned(operand));
       int producer = program.producer(value);

@@ -57,7 +57,7 @@ LAYERS = [
     Layer("compiler/autodiff", ["dialects", "runtime/support"], "gradients: the pass and the table of rules", "Gradient.h, GradientRules*.cpp"),
     Layer("compiler/training", ["dialects", "compiler/autodiff"], "loss, optimizer, learning rate, micro-batches", "Training.h"),
     Layer("compiler/transform", ["dialects"], "precision, attention, recomputation, norms, simplification", "Passes.h"),
-    Layer("compiler/partition", ["dialects"], "reshards, localisation, fusion, order", "Passes.h"),
+    Layer("compiler/partition", ["dialects", "runtime/support/UnsentNames.h"], "reshards, localisation, fusion, order", "Passes.h"),
     Layer("compiler/hybrid", ["dialects", "strategies/user/UserStrategies.h", "runtime/support"],
           "programs that are one rank's from the start", "Complete.h, Varying.h"),
     Layer("compiler/pipeline", ["dialects", "strategies/cost", "strategies/pipeline", "strategies/pipeline/stages", "runtime/support"],

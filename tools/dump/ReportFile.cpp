@@ -158,6 +158,21 @@ std::string parameterText(const Report &report) {
   return out;
 }
 
+/// What was compiled with --compress.
+static std::string compressedText(const Json &report) {
+  if (text(report, "compress").empty())
+    return "";
+  std::string sums = "no sum of gradients, since none takes less time so";
+  for (const Json &f : list(report, "functions"))
+    if (f.is_object() && f.contains("compressed")) {
+      const Json &c = f["compressed"];
+      sums = std::to_string(int64_t(number(c, "num_sums"))) +
+             " sums of gradients, another function than on one device; " + bytesText(number(c, "bytes_sent")) +
+             " sent per rank, not " + bytesText(number(c, "whole_bytes"));
+    }
+  return "compressed to " + rt::printable(text(report, "compress")) + ": " + sums + "\n";
+}
+
 std::string toText(const Report &report, bool all) {
   const Json &j = report.json;
   std::string out = "model " + rt::printable(text(j, "model")) + ", mesh " +
@@ -165,6 +180,7 @@ std::string toText(const Report &report, bool all) {
                     rt::printable(text(j, "mode")) + ", topology " + rt::printable(text(j, "topology")) + "\n";
   if (const double leaves = number(j, "leaves"); leaves > 0)
     out += "reproducible: every sum in at most " + std::to_string(int64_t(leaves)) + " leaves, added as one tree\n";
+  out += compressedText(j);
   if (j.contains("pipeline")) {
     const Json &p = j["pipeline"];
     char bubble[40];

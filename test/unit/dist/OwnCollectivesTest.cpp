@@ -11,7 +11,7 @@ struct Case {
   Mesh mesh;
   std::vector<Shape> operands, results;
   ShardingRule rule;
-  ReshardPlanner planner;
+  WirePlanner planner;
 
   Case(const char *meshText, const char *text, std::vector<Shape> in, std::vector<Shape> out)
       : mesh(llvm::cantFail(Mesh::parse(meshText))), operands(std::move(in)), results(std::move(out)),

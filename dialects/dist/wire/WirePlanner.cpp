@@ -1,0 +1,83 @@
+#include "dialects/dist/wire/WirePlanner.h"
+
+#include <cmath>
+
+namespace tessera::dist {
+
+bool isSum(const Collective &c) {
+  return (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter) &&
+         c.reduction == Reduction::Sum;
+}
+
+std::vector<SentPart> sentBy(const Mesh &mesh, const Collective &sum, int64_t elementBytes) {
+  double bytes = double(elementBytes);
+  for (int64_t d : sum.localIn)
+    bytes *= double(d);
+  const int64_t ranks = mesh.size(sum.axes);
+  std::vector<SentPart> parts;
+  for (double share : {sum.wire.numbers(), sum.wire.scales()}) {
+    if (share == 0)
+      continue;
+    const auto each = int64_t(std::ceil(bytes * share / double(ranks))); // to one rank
+    Collective part;
+    part.kind = CollectiveKind::AllToAll;
+    part.axes = sum.axes;
+    part.dim = 1;
+    part.splitDim = 0;
+    part.localIn = {ranks, 1};
+    part.localOut = {1, ranks};
+    parts.push_back({part, each});
+    if (sum.kind != CollectiveKind::AllReduce)
+      continue;
+    part.kind = CollectiveKind::AllGather;
+    part.dim = 0;
+    part.splitDim = -1;
+    part.localIn = {1, 1};
+    part.localOut = {ranks, 1};
+    parts.push_back({part, each});
+  }
+  return parts;
+}
+
+WirePlanner::WirePlanner(const Mesh &mesh, CollectiveCost cost, Narrows narrows)
+    : mesh_(mesh), cost_(std::move(cost)), narrows_(std::move(narrows)) {}
+
+Wire WirePlanner::wireOf(const Collective &step, int64_t elementBytes, const Wire &wire) const {
+  if (!wire || !isSum(step))
+    return {};
+  Collective sent = step;
+  sent.wire = wire;
+  return !narrows_ || narrows_(sent, elementBytes) ? wire : Wire();
+}
+
+ReshardPlanner &WirePlanner::of(const Wire &wire) {
+  auto it = planners_.find(wire);
+  if (it != planners_.end())
+    return it->second;
+  CollectiveCost cost = cost_;
+  if (wire)
+    cost = [this, wire](const Collective &step, int64_t elementBytes) {
+      const Wire own = wireOf(step, elementBytes, wire);
+      if (!own)
+        return cost_(step, elementBytes);
+      Collective sent = step;
+      sent.wire = own;
+      return cost_(sent, elementBytes);
+    };
+  return planners_.emplace(wire, ReshardPlanner(mesh_, std::move(cost))).first->second;
+}
+
+std::vector<Collective> WirePlanner::plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                                          const Sharding &to, const Wire &wire) {
+  std::vector<Collective> steps = of(wire).plan(shape, elementBytes, from, to);
+  for (Collective &step : steps)
+    step.wire = wireOf(step, elementBytes, wire);
+  return steps;
+}
+
+double WirePlanner::cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+                         const Wire &wire) {
+  return of(wire).cost(shape, elementBytes, from, to);
+}
+
+} // namespace tessera::dist

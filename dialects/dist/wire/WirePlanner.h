@@ -1,0 +1,57 @@
+//===- WirePlanner.h - reshards whose sums may be sent in fewer bits -------------------------------===//
+//
+// A ReshardPlanner for every wire. In the plan for a wire those sums have it (Collective::wire) for which `narrows`
+// says so; the cost function prices such a collective as what it becomes (sentBy).
+//
+//   WirePlanner planner(mesh, cost, narrows);
+//   planner.plan(shape, 4, from, to)          // as ReshardPlanner
+//   planner.plan(shape, 4, from, to, bf16)    // all-reduces that pay in bf16 have `wire`
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_DIST_WIRE_WIREPLANNER_H
+#define TESSERA_DIALECTS_DIST_WIRE_WIREPLANNER_H
+
+#include "dialects/dist/Reshard.h"
+
+#include <map>
+
+namespace tessera::dist {
+
+/// Whether a sum with a wire is to be sent so, rather than as it is.
+using Narrows = std::function<bool(const Collective &sum, int64_t elementBytes)>;
+
+/// Whether the collective is a sum that a wire could be for.
+bool isSum(const Collective &collective);
+
+/// A collective of a part of what a sum sends.
+struct SentPart {
+  Collective collective;
+  int64_t elementBytes;
+};
+/// What a sum with a wire sends: its shapes count bytes alone, for prices.
+std::vector<SentPart> sentBy(const Mesh &mesh, const Collective &sum, int64_t elementBytes);
+
+class WirePlanner {
+public:
+  /// Without `narrows` every sum is sent as the wire says.
+  WirePlanner(const Mesh &mesh, CollectiveCost cost, Narrows narrows = nullptr);
+
+  std::vector<Collective> plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                               const Sharding &to, const Wire &wire = {});
+  double cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+              const Wire &wire = {});
+
+private:
+  /// The wire of a step in a plan for `wire`.
+  Wire wireOf(const Collective &step, int64_t elementBytes, const Wire &wire) const;
+  ReshardPlanner &of(const Wire &wire);
+
+  Mesh mesh_;
+  CollectiveCost cost_;
+  Narrows narrows_;
+  std::map<Wire, ReshardPlanner> planners_;
+};
+
+} // namespace tessera::dist
+
+#endif

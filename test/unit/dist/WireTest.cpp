@@ -1,0 +1,83 @@
+// In what numbers sums are sent: the text, what becomes of a sum, and where planners take it.
+#include "dialects/dist/Text.h"
+#include "dialects/dist/wire/WirePlanner.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::dist;
+
+namespace {
+
+Wire wire(const char *text) { return llvm::cantFail(Wire::parse(text)); }
+
+Sharding sharding(const Mesh &mesh, const char *text) { return llvm::cantFail(parseSharding(text, mesh)); }
+
+} // namespace
+
+TEST_CASE("a wire is read and written") {
+  for (const char *text : {"bf16", "f16", "f16:always", "int8:block=64", "int8:block=64,always"})
+    CHECK(wire(text).str() == text);
+  CHECK(wire("int8") == wire("int8:block=256"));
+  CHECK(wire("int8:always").block == 256);
+  CHECK(!Wire());
+  CHECK(Wire().str().empty());
+  for (const char *text : {"", "bf8", "bf16:", "bf16:block=8", "int8:block=7", "int8:block=x", "int8:block=65537",
+                           "int8:,", "f16:always,"}) {
+    INFO(text);
+    llvm::Expected<Wire> read = Wire::parse(text);
+    CHECK(!read);
+    llvm::consumeError(read.takeError());
+  }
+}
+
+TEST_CASE("a sum with a wire is sent in as few bytes as it says") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("data=4"));
+  Collective sum;
+  sum.kind = CollectiveKind::AllReduce;
+  sum.axes = {0};
+  sum.reduction = Reduction::Sum;
+  sum.localIn = sum.localOut = {64, 64};
+  const double whole = bytesSent(mesh, sum, 4);
+  for (auto [text, share] : {std::pair("bf16", 0.5), std::pair("f16", 0.5), std::pair("int8:block=64", 17.0 / 64)}) {
+    sum.wire = wire(text);
+    CHECK(bytesSent(mesh, sum, 4) == whole * share);
+    double parts = 0;
+    const std::vector<SentPart> sent = sentBy(mesh, sum, 4);
+    CHECK(sent.size() == (sum.wire.scales() > 0 ? 4 : 2));
+    for (const SentPart &part : sent)
+      parts += bytesSent(mesh, part.collective, part.elementBytes);
+    CHECK(parts == whole * share);
+  }
+  // A reduce-scatter sends no sum back.
+  sum.kind = CollectiveKind::ReduceScatter;
+  sum.dim = 0;
+  sum.localOut = {16, 64};
+  sum.wire = wire("bf16");
+  const std::vector<SentPart> sent = sentBy(mesh, sum, 4);
+  REQUIRE(sent.size() == 1);
+  CHECK(sent[0].collective.kind == CollectiveKind::AllToAll);
+}
+
+TEST_CASE("only sums that pay have the wire, and prices are those of what is planned") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("data=2,model=2"));
+  const CollectiveCost cost = defaultCollectiveCost(mesh);
+  const int64_t elements = 1024;
+  WirePlanner planner(mesh, cost, [](const Collective &sum, int64_t bytes) {
+    return sum.wire.always || sum.localIn[0] * bytes > 4 * elements / 2;
+  });
+  const Sharding partial = sharding(mesh, "[-] sum(data)"), whole = sharding(mesh, "[-]"),
+                 cut = sharding(mesh, "[data]");
+  for (const Sharding &to : {whole, cut}) {
+    const std::vector<Collective> plan = planner.plan({elements}, 4, partial, to, wire("bf16"));
+    REQUIRE(plan.size() == 1);
+    CHECK(plan[0].wire == wire("bf16"));
+    CHECK(planner.cost({elements}, 4, partial, to, wire("bf16")) == cost(plan[0], 4));
+    CHECK(planner.cost({elements}, 4, partial, to, wire("bf16")) < planner.cost({elements}, 4, partial, to));
+    CHECK(!planner.plan({elements}, 4, partial, to)[0].wire);
+    CHECK(!planner.plan({elements / 4}, 4, partial, to, wire("bf16"))[0].wire);
+    CHECK(planner.plan({elements / 4}, 4, partial, to, wire("bf16:always"))[0].wire);
+  }
+  // Nothing but sums has one.
+  CHECK(!planner.plan({elements}, 4, cut, whole, wire("bf16:always"))[0].wire);
+  CHECK(!planner.plan({elements}, 4, sharding(mesh, "[-] max(data)"), whole, wire("bf16:always"))[0].wire);
+}
