@@ -4,11 +4,16 @@
 
 #include "compiler/hybrid/Varying.h"
 #include "compiler/transform/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Messages.h"
 #include "runtime/support/BytesText.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#include <array>
 
 using namespace mlir;
 
@@ -160,41 +165,67 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   return llvm::Error::success();
 }
 
-/// The module of which strategies are chosen: the given one, or a copy whose copies of parameters may expire.
+/// The module of which strategies are chosen: the given one, or a copy in which copies of values may expire.
 class Candidates {
 public:
   Candidates(Compilation &run, ModuleOp module) : run_(run), module_(module) {}
 
-  ModuleOp module() const { return expire_ ? *expired_ : module_; }
+  ModuleOp module() const { return taken_ ? *taken_->module : module_; }
 
-  /// From now on copies may expire. Returns whether that changes the module.
-  llvm::Expected<bool> expire() {
-    if (!expired_) {
-      expired_ = module_.clone();
-      if (llvm::Error e = expireCopies(run_, *expired_))
+  /// From now on copies of parameters may expire, and those of activations do, if asked. Returns whether that changes
+  /// the module, of activations beyond what it changes for parameters.
+  llvm::Expected<bool> expire(bool activations) {
+    for (bool each : {false, true}) {
+      Expired &expired = expired_[each];
+      if (expired.module || (each && !activations))
+        continue;
+      expired.module = module_.clone();
+      if (llvm::Error e = expireCopies(run_, *expired.module, each))
         return e;
+      expired.module->walk([&](Operation *) { ++expired.operators; });
+      if (!each)
+        module_.walk([&](Operation *) { ++operators_; });
     }
-    expire_ = false;
-    expired_->walk([&](Operation *op) { expire_ |= graph::mayKeepCopy(op); });
-    return expire_;
+    taken_ = &expired_[activations];
+    return taken_->operators > (activations ? expired_[false].operators : operators_);
   }
   /// From now on copies are kept, as in the given module.
-  void keep() { expire_ = false; }
+  void keep() { taken_ = nullptr; }
 
   /// The same if a saved assignment is of such a module.
   llvm::Error expireAsSaved(const strategies::UserStrategies &user) {
-    for (const auto &[name, function] : user.saved)
-      for (const auto &op : function.operators)
-        if (llvm::StringRef(op.name).starts_with(compiler::kKeptPrefix))
-          return expire().takeError();
+    for (bool activations : {false, true}) {
+      if (hasViewsOf(user))
+        return llvm::Error::success();
+      if (llvm::Error e = expire(activations).takeError())
+        return e;
+    }
     return llvm::Error::success();
   }
 
 private:
+  struct Expired {
+    OwningOpRef<ModuleOp> module; // made when it is needed
+    int64_t operators = 0;
+  };
+
+  /// Whether the module has every view that is saved.
+  bool hasViewsOf(const strategies::UserStrategies &user) const {
+    llvm::StringSet<> names;
+    ModuleOp(module()).walk([&](Operation *op) { names.insert(graph::nameOf(op)); });
+    for (const auto &[name, function] : user.saved)
+      for (const auto &op : function.operators)
+        for (llvm::StringRef prefix : {compiler::kKeptPrefix, compiler::kBackwardPrefix})
+          if (llvm::StringRef(op.name).starts_with(prefix) && !names.contains(op.name))
+            return false;
+    return true;
+  }
+
   Compilation &run_;
   ModuleOp module_;
-  OwningOpRef<ModuleOp> expired_; // made when it is needed
-  bool expire_ = false;
+  int64_t operators_ = 0;          // of module_
+  std::array<Expired, 2> expired_; // of parameters, and of activations, too
+  const Expired *taken_ = nullptr; // null: copies are kept
 };
 
 /// Searches under one limit, and says how many bytes a rank needs then. The result is in `fitted`.
@@ -210,8 +241,8 @@ public:
         share_(share), limit_(strategies::memoryOf(assign)) {}
 
   /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between
-  /// blocks. If it needs more than the limit, the search is repeated: once so that copies of parameters may expire, and
-  /// with smaller limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits
+  /// blocks. If it needs more than the limit, the search is repeated: so that copies may expire, and with smaller
+  /// limits. The cheaper program of those that fit is taken. If none fits, copies may expire and limits
   /// are smaller. Of a pipeline the first search counts one micro-batch, since later stages hold few, and a cut may
   /// give them more of the network. The second one counts as many as the first stage holds, and is taken if it fits.
   llvm::Error run() {
@@ -229,24 +260,36 @@ public:
       if (!fits || *fits)
         return fits.takeError();
     }
+    // Copies of parameters may expire, and where that is not enough, those of activations do, too.
     std::optional<FittedProgram> expiring;
-    llvm::Expected<bool> expired = candidates_.expire();
-    if (!expired)
-      return expired.takeError();
     int64_t neededExpiring = 0;
-    if (*expired) {
-      run_.say("the plan needs " + bytesText(*needed) + ", searching again with copies of parameters that may expire");
+    bool ofActivations = false;
+    for (bool activations : {false, true}) {
+      llvm::Expected<bool> expired = candidates_.expire(activations);
+      if (!expired)
+        return expired.takeError();
+      if (!*expired)
+        continue;
+      run_.say("the plan needs " + bytesText(neededExpiring ? neededExpiring : *needed) +
+               ", searching again with copies " + (activations ? "of activations " : "of parameters ") +
+               "that may expire");
       AssignOptions again = assign_;
       run_.hurry(again);
-      if (llvm::Error e = attempt_(again).moveInto(neededExpiring)) {
+      int64_t bytes = 0;
+      if (llvm::Error e = attempt_(again).moveInto(bytes)) {
         if (!e.isA<DoesNotFit>())
           return e;
         llvm::consumeError(std::move(e));
-      } else if (neededExpiring <= limit_) {
+      } else if (bytes > limit_) {
+        neededExpiring = bytes;
+        ofActivations = activations;
+      } else if (!expiring || predicted(fitted_) < predicted(*expiring)) {
         expiring = std::move(fitted_);
       }
-      candidates_.keep();
+      if (expiring && !heldTooMuch(*expiring))
+        break;
     }
+    candidates_.keep();
     llvm::Expected<bool> fits = lower(*needed, expiring ? costOf(*expiring) : strategies::kForbidden);
     if (!fits)
       return fits.takeError();
@@ -256,8 +299,8 @@ public:
       fitted_ = std::move(*expiring);
       return llvm::Error::success();
     }
-    if (*expired && neededExpiring) {
-      if (llvm::Error e = candidates_.expire().takeError())
+    if (neededExpiring) {
+      if (llvm::Error e = candidates_.expire(ofActivations).takeError())
         return e;
       if (llvm::Error e = lower(neededExpiring, strategies::kForbidden).moveInto(*fits))
         return e;
@@ -269,6 +312,15 @@ private:
   /// As the search counts: of a pipeline the work of all stages.
   static strategies::Cost costOf(const FittedProgram &fitted) {
     return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
+  }
+
+  static strategies::Cost predicted(const FittedProgram &fitted) {
+    return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().predicted();
+  }
+
+  /// Whether there is a better answer but for copies that the search did not see.
+  static bool heldTooMuch(const FittedProgram &fitted) {
+    return !fitted.report.functions.empty() && fitted.report.functions.front().search.heldTooMuch;
   }
 
   /// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.

@@ -129,9 +129,9 @@ llvm::Error recompute(Compilation &run, ModuleOp module, const compiler::Recompu
   });
 }
 
-llvm::Error expireCopies(Compilation &run, ModuleOp module) {
-  return run.passes(run.options.model, module, [](PassManager &passes) {
-    passes.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass());
+llvm::Error expireCopies(Compilation &run, ModuleOp module, bool activations) {
+  return run.passes(run.options.model, module, [&](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass({.activations = activations}));
   });
 }
 

@@ -29,8 +29,8 @@ llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run);
 /// Between phases 2 and 3: recomputes activations for the backward half.
 llvm::Error recompute(Compilation &run, mlir::ModuleOp module, const compiler::RecomputePassOptions &again);
 
-/// Between phases 2 and 3: leaves open whether copies of parameters are kept.
-llvm::Error expireCopies(Compilation &run, mlir::ModuleOp module);
+/// Between phases 2 and 3: leaves open whether copies of parameters are kept, and keeps none of activations if asked.
+llvm::Error expireCopies(Compilation &run, mlir::ModuleOp module, bool activations);
 
 /// 3, annotated: a strategy on every operator. `report` is filled even if the function fails.
 llvm::Error annotate(Compilation &run, mlir::ModuleOp module, const strategies::AssignOptions &assign,

@@ -9,7 +9,7 @@
 //   graph-round-products    chooses which sums of products are rounded before a loop reads them; mixed precision
 //   graph-index-limits      writes on inputs and targets the limit of their values
 //   graph-recompute         recomputes activations for the backward half
-//   graph-expire-copies     leaves open whether copies of parameters are kept; where memory is short
+//   graph-expire-copies     leaves open how long copies live; where memory is short
 //
 // and the verifiers of phases 1 and 2: graph-verify-imported, graph-verify-training.
 //
@@ -34,8 +34,8 @@ namespace tessera::compiler {
 std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
                                                         llvm::function_ref<double(mlir::Operation *)> cost);
 
-/// The names of views that may keep a copy begin so (graph-expire-copies).
-inline constexpr llvm::StringLiteral kKeptPrefix = "kept/";
+/// The names of views begin so that may keep a copy, and of those that the backward half reads (graph-expire-copies).
+inline constexpr llvm::StringLiteral kKeptPrefix = "kept/", kBackwardPrefix = "backward/";
 
 } // namespace tessera::compiler
 

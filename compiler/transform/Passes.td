@@ -105,13 +105,17 @@ def RecomputePass : GraphPass<"graph-recompute"> {
 }
 
 def ExpireCopiesPass : GraphPass<"graph-expire-copies"> {
-  let summary = "Leaves open whether copies of parameters are kept for the whole step";
+  let summary = "Lets copies end with the half of a step that reads them";
   let description = [{
     What both halves read of a parameter, or several micro-batches, goes through views: one that a strategy may hand on
     gathered, as a copy for all, and one for each half. Where no copy is kept, each half has its own, and makes it for
-    each micro-batch. The pass runs where a program does not fit the memory otherwise, after graph-simplify, which would
+    each micro-batch. With `activations`, what both halves read of an activation, the backward half reads through a view
+    of its own, so that no copy of it lives between the halves. The pass runs where a program does not fit the memory otherwise, after graph-simplify, which would
     merge the views. compiler/transform/ExpireCopies.cpp says which values it takes.
   }];
+  let options = [
+    Option<"activations", "activations", "bool", "false", "Copies of activations end, too">,
+  ];
 }
 
 def VerifyImportedPass : Pass<"graph-verify-imported", "::mlir::ModuleOp"> {

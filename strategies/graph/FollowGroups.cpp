@@ -1,5 +1,6 @@
 #include "strategies/graph/FollowGroups.h"
 
+#include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 
 #include <set>
@@ -194,10 +195,12 @@ std::vector<InSplit> whereToSplit(const FunctionAssignment &function, const Foll
       if (followed < 0)
         continue;
       // A copy that a group keeps is a matter of the group, which counts its memory, and so are views of it: another
-      // group would want a copy that lives as long. What is Free belongs to its readers' loops.
+      // group would want a copy that lives as long. The same goes for what shows a value anew: it shows what its group
+      // has in memory. What is Free belongs to its readers' loops.
       const int maker = program.producer(info.op->getOperand(unsigned(followed)));
       const bool showsCopy = maker >= 0 && program.operators[size_t(maker)].mayKeepCopy && graph::isView(info.op);
-      const bool mayHead = !info.mayKeepCopy && !showsCopy && !updating.count({int(c), info.loop}) &&
+      const bool showsAnew = info.op->hasAttr(graph::kAnewAttr);
+      const bool mayHead = !info.mayKeepCopy && !showsCopy && !showsAnew && !updating.count({int(c), info.loop}) &&
                            info.cls->part != graph::LoopPart::Free && !isSource(*info.cls);
       const bool isFirst = info.cls->part == graph::LoopPart::None || loops.insert({int(c), info.loop}).second;
       split[size_t(op)] = mayHead && isFirst ? InSplit::MayHead : InSplit::Follows;

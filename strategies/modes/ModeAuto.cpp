@@ -234,6 +234,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     if (!other)
       return other.takeError();
     const bool fits = other->peakBytes <= limit, wholeFits = inWhole && planned.peakBytes <= limit;
+    report.heldTooMuch = wholeFits && !fits && split.solution.cost < whole.solution.cost;
     if (!inWhole || (fits == wholeFits ? other->predicted() <= planned.predicted() : fits)) {
       taken = &split;
       inWhole = std::move(inSplit);

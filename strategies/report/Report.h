@@ -32,6 +32,8 @@ struct SearchReport {
   double work = 0;         // that the search did, in 1e9 steps
   bool stopped = false;    // someone ended it before its budget
   bool doesNotFit = false; // nothing was found within the memory limit
+  /// Split groups have a better answer, which the search took to fit, and which needs more than that.
+  bool heldTooMuch = false;
   /// By index of the operator, the cheapest first (Explain.h).
   std::map<int, std::vector<Alternative>> alternatives;
   /// (cost - lower bound) / cost.

@@ -1,4 +1,5 @@
-// RUN: tessera-opt --graph-expire-copies %s | FileCheck %s
+// RUN: tessera-opt --graph-expire-copies %s | FileCheck %s --check-prefixes=CHECK,PARAMETERS
+// RUN: tessera-opt --graph-expire-copies=activations=true %s | FileCheck %s --check-prefixes=CHECK,ACTIVATIONS
 
 // Two micro-batches. Both halves read the weights %w, each through a view of its own, behind the view that may keep a
 // copy for both. The update reads them as they are, and the bias %b is too small to matter.
@@ -37,6 +38,43 @@ func.func @once(%x: tensor<64x64xbf16> {graph.role = "input", graph.name = "x"},
   %m = graph.matmul %n, %c {graph.name = "fc"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
   %e = graph.matmul %m, %c {transpose_b = true, graph.grad_of = "fc", graph.name = "fc.grad_a"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
   return %e : tensor<64x64xbf16>
+}
+
+// What both halves read of an activation, the backward half reads anew: as it is, through a view of its own where the
+// forward half has one (%v, %w), and widened for itself (%c). The forward half no longer shows
+// anything for the backward half alone (%w). What one half alone reads (%m, %e) stays as it is, and so do small values (%s).
+// CHECK-LABEL: func.func @activations
+// PARAMETERS-NOT: graph.anew
+// ACTIVATIONS: %[[X:.*]] = graph.matmul %arg0, %arg1 {graph.name = "embed"}
+// ACTIVATIONS-NEXT: %[[C:.*]] = graph.cast %[[X]] {graph.name = "widen"}
+// ACTIVATIONS-NEXT: graph.reduce_sum %[[C]]
+// ACTIVATIONS-NEXT: %[[V:.*]] = graph.reshape %[[X]] {graph.name = "flat"}
+// ACTIVATIONS-NEXT: graph.matmul %[[V]], %arg1 {graph.name = "fc"}
+// ACTIVATIONS: %[[M:.*]] = graph.matmul %{{.*}}, %arg1 {graph.name = "fc2"}
+// ACTIVATIONS-NEXT: graph.cast %[[M]]
+// ACTIVATIONS-NEXT: %[[B:.*]] = graph.reshape %[[X]] {graph.anew = 1 : i64, graph.name = "backward/embed"}
+// ACTIVATIONS-NEXT: %[[BC:.*]] = graph.cast %[[B]] {graph.grad_of = "widen", graph.name = "backward/widen"}
+// ACTIVATIONS-NEXT: %[[BV:.*]] = graph.reshape %[[B]] {graph.grad_of = "flat", graph.name = "backward/flat"}
+// ACTIVATIONS-NEXT: %[[BW:.*]] = graph.reshape %[[B]] {graph.grad_of = "turned", graph.name = "backward/turned"}
+// ACTIVATIONS: graph.mul %{{.*}}, %[[BC]] {graph.grad_of = "widen"
+// ACTIVATIONS: graph.matmul %[[BV]], %[[M]] {graph.grad_of = "fc"
+// ACTIVATIONS: graph.matmul %[[BW]], %[[M]] {graph.grad_of = "turned"
+func.func @activations(%x: tensor<64x64xbf16> {graph.role = "input", graph.name = "x"}, %p: tensor<64x64xbf16> {graph.role = "parameter", graph.name = "p"}) -> (tensor<64x64xf32>, tensor<64x64xbf16>, tensor<64x64xbf16>) {
+  %a = graph.matmul %x, %p {graph.name = "embed"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %c = graph.cast %a {graph.name = "widen"} : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %s = graph.reduce_sum %c {dims = array<i64: 1>, keepdims = false, graph.name = "mean"} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %v = graph.reshape %a {graph.name = "flat"} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %w = graph.reshape %a {graph.name = "turned"} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %n = graph.matmul %v, %p {graph.name = "fc"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %t = graph.cast %s {graph.name = "narrow"} : (tensor<64xf32>) -> tensor<64xbf16>
+  %b = graph.add %n, %t {graph.name = "bias"} : (tensor<64x64xbf16>, tensor<64xbf16>) -> tensor<64x64xbf16>
+  %m = graph.matmul %b, %p {graph.name = "fc2"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %d = graph.cast %m {graph.grad_of = "widen", graph.name = "widen.grad_x"} : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %e = graph.mul %d, %c {graph.grad_of = "widen", graph.name = "widen.grad_c"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %f = graph.mul %e, %s {graph.grad_of = "mean", graph.name = "mean.grad_x"} : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64x64xf32>
+  %g = graph.matmul %v, %m {transpose_a = true, graph.grad_of = "fc", graph.name = "fc.grad_b"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %h = graph.matmul %w, %m {transpose_a = true, graph.grad_of = "turned", graph.name = "turned.grad_b"} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  return %f, %g, %h : tensor<64x64xf32>, tensor<64x64xbf16>, tensor<64x64xbf16>
 }
 
 // CHECK-LABEL: func.func @infer

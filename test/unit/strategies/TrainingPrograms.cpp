@@ -76,7 +76,7 @@ OwningOpRef<ModuleOp> withExpiringCopies(int micros) {
 
 void expireCopies(ModuleOp module) {
   PassManager manager(&context());
-  manager.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass());
+  manager.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass({.activations = true}));
   REQUIRE(succeeded(manager.run(module)));
   REQUIRE(llvm::any_of((*module.getOps<func::FuncOp>().begin()).getOps(),
                        [](Operation &op) { return graph::mayKeepCopy(&op); }));
