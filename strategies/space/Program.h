@@ -13,6 +13,7 @@
 #define TESSERA_STRATEGIES_SPACE_PROGRAM_H
 
 #include "dialects/dist/ShardingRule.h"
+#include "dialects/dist/wire/Wire.h"
 #include "dialects/graph/Fusion.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
