@@ -2,7 +2,8 @@
 """Training on two hosts with a slow cable: against PyTorch, and predicted against measured.
 
 usage: test/benchmark/two_hosts.py --bin build/bin [--python PYTHON ...] [--networks resnet50_32,bert,gpt2] [--rates 1,10]
-                                   [--rounds 3] [--steps 2] [--profiles DIR] [--seconds 0.01] [--quick] [--json FILE]
+                                   [--rounds 3] [--steps 2] [--profiles DIR] [--seconds 0.01] [--compress KIND] [--quick]
+                                   [--json FILE]
        test/benchmark/two_hosts.py --bin build/bin --predictions [...]
        test/benchmark/two_hosts.py --bin build/bin --pipeline [--python PYTHON] [...]
 
@@ -14,7 +15,8 @@ Without --predictions or --pipeline: data parallel training of networks of torch
 DistributedDataParallel on gloo over the same cable. --python may be given several times: the Pythons of several versions of PyTorch
 (default /usr/bin/python3; the first exports the networks, so it has onnx and torchvision). Contestants alternate. A round gives the
 median step after one to warm up; the table has the median over rounds with the least and the greatest, how many times as fast
-Tessera is as the fastest other, and what communication no kernel hides, measured and predicted.
+Tessera is as the fastest other, and what communication no kernel hides, measured and predicted. With --compress a line more has
+Tessera with sums of gradients sent in these bits (bf16, f16, int8), which is another function than the others train.
 
 --predictions: six plans of three networks at each rate, measured / predicted, and Spearman's rank correlation.
 
@@ -112,27 +114,37 @@ def contest(args, folder):
         options = (*LOSS, "--optimizer", optimizer)
         for rate in args.rates:
             with args.link(folder, rate) as link:
-                plan = link.compile(name, where / "net.onnx", "--mesh", "data=2", "--mode", "data", *options,
-                                    profile=link.profile(name, where / "net.onnx", options))
-                contestants = {"Tessera": lambda: link.train(plan, [where / "x.npy", where / "y.npy"], args.steps + WARMUP)}
+                profile, plans, exposed = link.profile(name, where / "net.onnx", options), {}, {}
+                for contestant, more in {"Tessera": (), **({f"in {args.compress}": ("--compress", args.compress)}
+                                                           if args.compress else {})}.items():
+                    plans[contestant] = link.compile(f"{name}.{len(plans)}", where / "net.onnx", "--mesh", "data=2", "--mode", "data",
+                                                     *options, *more, profile=profile)
+                    exposed[contestant] = []  # what a run predicts is the same every time
+
+                def ours(contestant):
+                    exposed[contestant].append(link.train(plans[contestant], [where / "x.npy", where / "y.npy"], args.steps + WARMUP))
+                    return exposed[contestant][-1]
+
+                contestants = {contestant: lambda contestant=contestant: ours(contestant) for contestant in plans}
                 for peer, python in peers.items():
                     contestants[peer] = lambda python=python: torch_task(link, python, "train", network=name, threads=1, ranks=2,
                                                                          steps=args.steps + WARMUP)
-                exposed = []  # what a run predicts is the same every time
-                ours = contestants["Tessera"]
-                contestants["Tessera"] = lambda: exposed.append(ours()) or exposed[-1]
                 times = alternate(contestants, args.rounds)
-            if "Tessera" not in times:
-                raise Failed(f"{name}: nothing to compare with")
-            mine, others = times["Tessera"], {peer: times[peer] for peer in peers if peer in times}
+            others = {peer: times[peer] for peer in peers if peer in times}
             best = min((t.median() for t in others.values()), default=math.nan)
-            row = {"network": name, "rate": rate, "seconds": mine.median(), "predicted": predicted(plan)[0],
-                   "exposed": statistics.median(mine.exposed), "predicted_exposed": exposed[0]["predicted_exposed"],
-                   "others": {peer: t.median() for peer, t in others.items()}}
-            told.append(row)
-            print(f"| {name} | {rate:g} | {mine.text()} | {' | '.join(others[p].text() if p in others else '-' for p in peers)} | "
-                  f"{best / mine.median():.2f} | {ms(row['exposed'])} | {ms(row['predicted_exposed'])} | "
-                  f"{mine.median() / row['predicted']:.2f} |", flush=True)
+            for contestant, plan in plans.items():
+                if contestant not in times:
+                    raise Failed(f"{name}: nothing to compare with")
+                mine = times[contestant]
+                row = {"network": name, "rate": rate, "contestant": contestant, "seconds": mine.median(), "predicted": predicted(plan)[0],
+                       "exposed": statistics.median(mine.exposed),
+                       "predicted_exposed": exposed[contestant][0]["predicted_exposed"],
+                       "others": {peer: t.median() for peer, t in others.items()}}
+                told.append(row)
+                what = name if contestant == "Tessera" else f"{name}, sums {contestant}"
+                print(f"| {what} | {rate:g} | {mine.text()} | {' | '.join(others[p].text() if p in others else '-' for p in peers)} | "
+                      f"{best / mine.median():.2f} | {ms(row['exposed'])} | {ms(row['predicted_exposed'])} | "
+                      f"{mine.median() / row['predicted']:.2f} |", flush=True)
     return told
 
 
@@ -293,6 +305,7 @@ def main():
     parser.add_argument("--pipeline", action="store_true")
     parser.add_argument("--networks", type=listed(str))
     parser.add_argument("--rates", type=listed(float), default=[1.0, 10.0], help="Gbit/s")
+    parser.add_argument("--compress", metavar="KIND", help="also with sums of gradients sent so: bf16, f16, int8")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--steps", type=int, default=2, help="steps a round, after one to warm up; short ones twice as many")
     parser.add_argument("--profiles", type=pathlib.Path, metavar="DIR")
