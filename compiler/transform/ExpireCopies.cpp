@@ -13,10 +13,10 @@
 //
 // Values are those that depend on parameters and states alone.
 //
-// An activation that both halves read in another sharding than it has is resharded once, too, and the copy lives between
-// the halves of a micro-batch. Nobody could count it: it belongs to the group of none of the operators. So the backward
-// half reads a view, and makes a copy of its own. What the forward half shows or widens on the way to a reader, the
-// backward half shows and widens for itself:
+// An activation that both halves read in another sharding than it has is resharded once, too, and the copy lives
+// between the halves of a micro-batch. Nobody could count it: it belongs to the group of none of the operators. So the
+// backward half reads a view, and makes a copy of its own. What the forward half shows or widens on the way to a
+// reader, the backward half shows and widens for itself:
 //
 //   %x = graph.mul ...                                       %x = graph.mul ...
 //   %v = graph.reshape %x                                    %v = graph.reshape %x

@@ -72,8 +72,8 @@ void time(const dnnl::primitive &primitive, const std::string &name,
     best = {least, name};
 }
 
-/// Every implementation for a call. `describe(wanted)` gives the first one that is accepted. It is asked again for each:
-/// in version 2 an implementation cannot be asked for the next one when what described it is gone.
+/// Every implementation for a call. `describe(wanted)` gives the first one that is accepted. It is asked again for
+/// each: in version 2 an implementation cannot be asked for the next one when what described it is gone.
 template <typename Primitive, typename Describe, typename Arguments>
 void timeAll(const KernelCall &call, const Describe &describe, const Arguments &arguments, const char *layout,
              const Options &o, Best &best) {

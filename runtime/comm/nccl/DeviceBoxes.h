@@ -1,8 +1,9 @@
 //===- DeviceBoxes.h - copies between boxes in a device's memory ---------------------------------------===//
 //
 // What copyBox (BoxCopy.h) does in host memory, on the communication stream. Every copy is one piece of work, whatever
-// its boxes are: a copy of bytes, or of rows that are wide, or else a kernel that takes the loops from a table in device
-// memory. The table of a copy is written when its boxes are first seen, and no program is recorded in its first run.
+// its boxes are: a copy of bytes, or of rows that are wide, or else a kernel that takes the loops from a table in
+// device memory. The table of a copy is written when its boxes are first seen, and no program is recorded in its first
+// run.
 //
 //   // the left edge of every row of [64, 56, 56] images: one kernel instead of 3,584 copies of an element
 //   boxes.copy(x, {0, {64, 56}, {3136, 56}}, packed, {0, {3584}, {1}}, 4);

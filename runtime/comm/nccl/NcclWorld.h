@@ -9,9 +9,9 @@
 //
 // Order. All ranks call group() with their plan's groups by index, and at each index the groups are disjoint. So all
 // members create a group's communicator at the same position of a common sequence, which cannot deadlock. Equal groups
-// share one communicator. Setting one up does not block: it is polled, with a time-out. The communicators of some of the
-// ranks are split from one of all ranks: they find each other faster, and share its memory. TESSERA_NCCL_SPLIT=0 makes
-// each by itself.
+// share one communicator. Setting one up does not block: it is polled, with a time-out. The communicators of some of
+// the ranks are split from one of all ranks: they find each other faster, and share its memory. TESSERA_NCCL_SPLIT=0
+// makes each by itself.
 //
 // Registered memory. Communicator::prepare registers the arena and a communicator's own memory with NCCL, so that
 // collectives work in place where the hardware can. NCCL requires that all members register or none, and at equal

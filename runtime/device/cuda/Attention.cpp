@@ -1,7 +1,8 @@
 // Attention and its gradient as graphs of products, reductions and pointwise operations, in the form in which cuDNN
 // knows them as one kernel that never stores the scores:
 //
-//   forward   s = mask(scale q k^T + bias);  m = max s;  e = exp(s - m);  t = sum e;  y = (e / t) v;  statistics = m + log t
+//   forward   s = mask(scale q k^T + bias);  m = max s;  e = exp(s - m);  t = sum e;  y = (e / t) v;
+//             statistics = m + log t
 //   gradient  p = exp(mask(scale q k^T + bias - statistics));  delta = sum(dy y)
 //             dv = p^T dy;  ds = scale p (dy v^T - delta);  dk = ds^T q;  dq = ds k
 //

@@ -5,10 +5,11 @@
 //   x [512, 768] -> sum over the row -> s [512, 1]; s / 768 -> m; x - m -> c [512, 768], sum of c c -> v [512, 1]; ...
 //
 // None of them looks beyond its row. As one kernel a group of threads does a row: every thread has the columns lane,
-// lane + threads, ... of it, or as many neighbours in place of each as one access of 16 bytes moves, holds in registers what it needs of them again after a reduction, reduces with the others
-// as the kernels of single steps do (in F64, in an order that depends on nothing), and computes what is one number per
-// row by itself. What nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept
-// per column by each block over the rows that it does, and added by the last block to arrive.
+// lane + threads, ... of it, or as many neighbours in place of each as one access of 16 bytes moves, holds in registers
+// what it needs of them again after a reduction, reduces with the others as the kernels of single steps do (in F64, in
+// an order that depends on nothing), and computes what is one number per row by itself. What nobody else reads is not
+// stored. Sums over the rows (the gradients of a scale or a bias) are kept per column by each block over the rows that
+// it does, and added by the last block to arrive.
 //
 // Where a row is too long for the registers, as that of a vocabulary is, a thread reads and computes the row's values
 // again after a reduction.
