@@ -70,13 +70,13 @@ OwningOpRef<ModuleOp> withExpiringCopies(int micros) {
       "  return %v : tensor<8x8xf32>\n}";
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, ParserConfig(&context()));
   REQUIRE(module);
-  expireCopies(*module);
+  expireCopies(*module, /*activations=*/false);
   return module;
 }
 
-void expireCopies(ModuleOp module) {
+void expireCopies(ModuleOp module, bool activations) {
   PassManager manager(&context());
-  manager.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass({.activations = true}));
+  manager.addNestedPass<func::FuncOp>(compiler::createExpireCopiesPass({.activations = activations}));
   REQUIRE(succeeded(manager.run(module)));
   REQUIRE(llvm::any_of((*module.getOps<func::FuncOp>().begin()).getOps(),
                        [](Operation &op) { return graph::mayKeepCopy(&op); }));

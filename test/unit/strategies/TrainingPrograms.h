@@ -19,8 +19,8 @@ mlir::OwningOpRef<mlir::ModuleOp> trainingOf(const std::string &file, int64_t ba
 /// A product, its gradients and the update, for so many micro-batches. Copies of the weights may expire.
 mlir::OwningOpRef<mlir::ModuleOp> withExpiringCopies(int micros);
 
-/// Lets copies of parameters expire.
-void expireCopies(mlir::ModuleOp module);
+/// Lets copies of parameters expire, and those of activations, too.
+void expireCopies(mlir::ModuleOp module, bool activations = true);
 
 } // namespace tessera::strategies
 
