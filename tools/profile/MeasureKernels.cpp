@@ -1,13 +1,12 @@
 #include "tools/profile/Measure.h"
+#include "tools/profile/ZeroedPlan.h"
 
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/launch/Launcher.h"
-#include "runtime/session/Platform.h"
 #include "strategies/cost/CostModel.h"
 #include "strategies/space/Enumerate.h"
 
@@ -121,27 +120,10 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
   std::mutex mutex;
   const int ranks = rt::runsOnDevice(options.backend) ? 1 : int(options.mesh.numRanks());
   rt::Status status = rt::runRanks(ranks, [&](rt::World &) -> rt::Status {
-    auto alone = rt::createThreadWorlds(1);
-    rt::PlatformOptions where;
-    where.backend = options.backend;
-    auto platform = rt::Platform::open(where, *alone[0]);
-    if (!platform)
-      return platform.status();
-    rt::LoadOptions load;
-    load.threads = rt::threadsPerRank(ranks);
-    auto loaded = platform->backend->load(plan, load);
-    if (!loaded)
-      return loaded.status();
-    for (const plan::Binding &binding : plan.bindings()) {
-      if (binding.role() != plan::INPUT)
-        continue;
-      size_t bytes = 8; // of the widest type
-      for (int64_t d : plan.buffers(int(binding.buffer())).shape())
-        bytes *= size_t(d);
-      TESSERA_RETURN_IF_ERROR((*loaded)->upload(binding.buffer(), std::vector<char>(bytes, 0).data()));
-    }
+    ZeroedPlan loaded;
+    TESSERA_RETURN_IF_ERROR(loaded.load(plan, options.backend, ranks));
     double mine = 0;
-    TESSERA_RETURN_IF_ERROR(timeSteps(**loaded, plan.programs(0).steps_size(), options.seconds, mine));
+    TESSERA_RETURN_IF_ERROR(timeSteps(*loaded, plan.programs(0).steps_size(), options.seconds, mine));
     std::lock_guard<std::mutex> lock(mutex);
     sum += mine;
     return rt::Status();

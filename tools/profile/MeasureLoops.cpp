@@ -1,4 +1,5 @@
 #include "tools/profile/Measure.h"
+#include "tools/profile/ZeroedPlan.h"
 
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
@@ -6,9 +7,7 @@
 #include "dialects/graph/GraphKinds.h"
 #include "runtime/backend/KernelWork.h"
 #include "runtime/backend/ResolvedPlan.h"
-#include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/launch/Launcher.h"
-#include "runtime/session/Platform.h"
 #include "strategies/modes/Assign.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -51,24 +50,13 @@ std::set<std::string> loopKernels(ModuleOp local) {
 
 /// All kernels of the first program run in order, so that a loop finds in the caches what it would find in a step.
 /// Collectives are left out: what they would have written are other numbers, and take loops as long.
-rt::Status timeLoops(const plan::Plan &plan, const rt::LoadOptions &load, const std::string &backend,
-                     const std::set<std::string> &names, std::vector<Loop> &loops) {
-  auto alone = rt::createThreadWorlds(1);
-  auto platform = rt::Platform::open({.backend = backend}, *alone[0]);
-  if (!platform)
-    return platform.status();
-  auto loaded = platform->backend->load(plan, load);
-  if (!loaded)
-    return loaded.status();
-  auto calls = rt::resolveCalls(plan, load);
+rt::Status timeLoops(const plan::Plan &plan, const std::string &backend, int ranks, const std::set<std::string> &names,
+                     std::vector<Loop> &loops) {
+  ZeroedPlan loaded;
+  TESSERA_RETURN_IF_ERROR(loaded.load(plan, backend, ranks));
+  auto calls = rt::resolveCalls(plan, loaded.options());
   if (!calls)
     return calls.status();
-  for (const plan::Binding &binding : plan.bindings()) {
-    size_t bytes = 8; // of the widest type
-    for (int64_t d : plan.buffers(int(binding.buffer())).shape())
-      bytes *= size_t(d);
-    TESSERA_RETURN_IF_ERROR((*loaded)->upload(binding.buffer(), std::vector<char>(bytes, 0).data()));
-  }
   const plan::Program &program = plan.programs(0);
   std::vector<std::vector<double>> times(static_cast<size_t>(program.steps_size()));
   for (int round = 0; round <= kRounds; ++round)
@@ -76,7 +64,7 @@ rt::Status timeLoops(const plan::Plan &plan, const rt::LoadOptions &load, const 
       if (!program.steps(s).has_kernel())
         continue;
       const Clock::time_point start = Clock::now();
-      TESSERA_RETURN_IF_ERROR((*loaded)->launch(0, uint32_t(s)));
+      TESSERA_RETURN_IF_ERROR(loaded->launch(0, uint32_t(s)));
       if (round > 0)
         times[size_t(s)].push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
@@ -117,10 +105,9 @@ llvm::Error measureLoops(ModuleOp original, const MeasureOptions &options, strat
   std::map<int, std::pair<double, double>> sums; // by the power of kSizes: bytes, seconds
   std::map<int, int> counts;
   rt::Status status = rt::runRanks(int(plans->size()), [&](rt::World &world) -> rt::Status {
-    rt::LoadOptions load;
-    load.threads = rt::threadsPerRank(int(plans->size()));
     std::vector<Loop> mine;
-    TESSERA_RETURN_IF_ERROR(timeLoops((*plans)[size_t(world.rank())], load, options.backend, names, mine));
+    TESSERA_RETURN_IF_ERROR(
+        timeLoops((*plans)[size_t(world.rank())], options.backend, int(plans->size()), names, mine));
     std::lock_guard<std::mutex> lock(mutex);
     for (const Loop &loop : mine) {
       const int size = int(std::log(std::max(1.0, loop.bytes)) / std::log(kSizes));
