@@ -220,11 +220,6 @@ static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, 
   return [&, kernels](func::FuncOp func) { return strategies::sentCollectives(func, model, join, kernels); };
 }
 
-/// Which sums are sent in fewer bits, if any may be, by the same costs.
-static dist::Narrows narrowsBy(const strategies::CostModel &model) {
-  return [&](const dist::Collective &sum, int64_t elementBytes) { return model.narrows(sum, elementBytes); };
-}
-
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join) {
   compiler::PartitionOptions options;
@@ -232,7 +227,7 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
   options.join = joinedBy(model, join);
   // The resharding planner must use the costs with which the strategies were chosen.
   options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
-  options.narrows = narrowsBy(model);
+  options.narrows = model.narrowing();
   return run.passes("partition", module, [&](PassManager &passes) {
     compiler::buildLocalizePipeline(passes, options);
     addStart(run, passes);
@@ -246,7 +241,7 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
   compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places, join};
   if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
         compiler::buildWholePipeline(
-            passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, narrowsBy(model));
+            passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
       }))
     return e;
   if (llvm::Error e = strategies::givenStages(module, run.assign.user).moveInto(costs.given))

@@ -27,20 +27,13 @@ constexpr double kLargestI8 = 127;
 /// Scales below it have fewer digits. What they would be for is left for later steps.
 constexpr double kSmallestScale = std::numeric_limits<float>::min();
 
-int64_t product(ArrayRef<int64_t> shape) {
-  int64_t n = 1;
-  for (int64_t d : shape)
-    n *= d;
-  return n;
-}
-
 /// A reduce-scatter's blocks: [outer, ranks, rows of a block, inner].
 struct Blocks {
   int64_t outer, ranks, rows, inner;
   Blocks(const Collective &step, int64_t ranks)
-      : outer(product(ArrayRef(step.localIn).take_front(size_t(step.dim)))), ranks(ranks),
-        rows(step.localOut[size_t(step.dim)]), inner(product(ArrayRef(step.localIn).drop_front(size_t(step.dim) + 1))) {
-  }
+      : outer(ShapedType::getNumElements(ArrayRef(step.localIn).take_front(size_t(step.dim)))), ranks(ranks),
+        rows(step.localOut[size_t(step.dim)]),
+        inner(ShapedType::getNumElements(ArrayRef(step.localIn).drop_front(size_t(step.dim) + 1))) {}
 };
 
 } // namespace
@@ -69,7 +62,7 @@ Value NarrowSums::cut(Value rows, int64_t columns) {
 Value NarrowSums::piecesOf(Value term, const Collective &step) {
   const int64_t ranks = mesh_.size(step.axes);
   if (step.kind == CollectiveKind::AllReduce) {
-    const int64_t elements = product(step.localIn),
+    const int64_t elements = ShapedType::getNumElements(step.localIn),
                   columns = int64_t(alignTo(divideCeil(uint64_t(elements), ranks), uint64_t(step.wire.block)));
     return b_.reshape(padded(b_.reshape(term, {1, elements}), ranks * columns), {ranks, columns});
   }
@@ -83,13 +76,13 @@ Value NarrowSums::piecesOf(Value term, const Collective &step) {
 
 /// The inverse of piecesOf, of an all-reduce.
 Value NarrowSums::wholeOf(Value pieces, const Collective &step) {
-  Value row = b_.reshape(pieces, {1, product(shapeOf(pieces))});
-  return b_.reshape(cut(row, product(step.localOut)), step.localOut);
+  Value row = b_.reshape(pieces, {1, ShapedType::getNumElements(shapeOf(pieces))});
+  return b_.reshape(cut(row, ShapedType::getNumElements(step.localOut)), step.localOut);
 }
 
 /// The block of a reduce-scatter that is in a row of piecesOf.
 Value NarrowSums::partOf(Value part, const Collective &step) {
-  return b_.reshape(cut(part, product(step.localOut)), step.localOut);
+  return b_.reshape(cut(part, ShapedType::getNumElements(step.localOut)), step.localOut);
 }
 
 NarrowSums::Sent NarrowSums::narrow(Value pieces, const Wire &wire) {
@@ -153,7 +146,7 @@ NarrowSums::Sent NarrowSums::narrowWithState(Value pieces, const Wire &wire, Str
 /// Row i goes to member i; row i of the result comes from it.
 Value NarrowSums::toAll(Value value, const AxisList &axes) {
   const SmallVector<int64_t> shape(shapeOf(value));
-  const int64_t ranks = shape[0], columns = product(shape) / ranks;
+  const int64_t ranks = shape[0], columns = ShapedType::getNumElements(shape) / ranks;
   Collective c;
   c.kind = CollectiveKind::AllToAll;
   c.axes = axes;
@@ -171,8 +164,8 @@ Value NarrowSums::gather(Value value, const AxisList &axes) {
   c.kind = CollectiveKind::AllGather;
   c.axes = axes;
   c.dim = 0;
-  c.localIn = {1, product(shape)};
-  c.localOut = {mesh_.size(axes), product(shape)};
+  c.localIn = {1, ShapedType::getNumElements(shape)};
+  c.localOut = {mesh_.size(axes), ShapedType::getNumElements(shape)};
   shape[0] = mesh_.size(axes);
   return b_.reshape(b_.make<dist::CollectiveOp>(b_.reshape(value, c.localIn), mesh_, c).getY(), shape);
 }

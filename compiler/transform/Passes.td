@@ -110,8 +110,8 @@ def ExpireCopiesPass : GraphPass<"graph-expire-copies"> {
     What both halves read of a parameter, or several micro-batches, goes through views: one that a strategy may hand on
     gathered, as a copy for all, and one for each half. Where no copy is kept, each half has its own, and makes it for
     each micro-batch. With `activations`, what both halves read of an activation, the backward half reads through a view
-    of its own, so that no copy of it lives between the halves. The pass runs where a program does not fit the memory otherwise, after graph-simplify, which would
-    merge the views. compiler/transform/ExpireCopies.cpp says which values it takes.
+    of its own, so that no copy of it lives between the halves. The pass runs where a program does not fit the memory
+    otherwise, after graph-simplify, which would merge the views. compiler/transform/ExpireCopies.cpp says which values it takes.
   }];
   let options = [
     Option<"activations", "activations", "bool", "false", "Copies of activations end, too">,

@@ -38,8 +38,7 @@ Cost toNanoseconds(double seconds) {
 CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
       share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
-      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(),
-               [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); }) {}
+      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(), narrowing()) {}
 
 Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind))
@@ -76,8 +75,7 @@ Cost CostModel::leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes
     const dist::CollectiveCost cost = [this](const Collective &c, int64_t elementBytes) {
       return double(leastCollective(c, elementBytes));
     };
-    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost,
-                          [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); });
+    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost, narrowing());
   }
   const double ns = leastPlanner_->cost(shape, elementBytes, from, to, wire);
   return ns < double(kForbidden) ? Cost(ns) : kForbidden;
@@ -252,6 +250,10 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
     time = std::min(time, seconds(c, {{mesh_.size(c.axes), levels.back().link}}, elementBytes));
   time += topology_.launch;
   return toNanoseconds(c.kind == CollectiveKind::Exchange ? time * kOfExchange : time);
+}
+
+dist::Narrows CostModel::narrowing() const {
+  return [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); };
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {

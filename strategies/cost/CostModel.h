@@ -70,6 +70,8 @@ public:
   /// Whether a sum is sent as its wire says. As it is, it could be a member of a message: so it is compared with the
   /// least that it takes.
   bool narrows(const dist::Collective &sum, int64_t elementBytes) const;
+  /// narrows() as a function, for dist::WirePlanner.
+  dist::Narrows narrowing() const;
   /// What messages take. Lists are packed where ranks are processes, which reads and writes their bytes once.
   graph::MessageCost messageCost() const;
   std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
