@@ -4,6 +4,7 @@
 //   load.add(0, 2, 100);       // at the times 0, 1, 2
 //   load.add(2, 3, 50);
 //   load.peak()                // {150 bytes, at time 2}
+//   load.above(60)             // {{0, 2}}: then more than 60 bytes live
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_GRAPH_MEMORYLOAD_H
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace tessera::graph {
 
@@ -35,6 +37,25 @@ public:
         peak = {now, time};
     }
     return peak;
+  }
+
+  struct Span {
+    int64_t first, last; // times, both included
+  };
+  /// When more than so many bytes live at once: the longest spans, in order.
+  std::vector<Span> above(int64_t bytes) const {
+    std::vector<Span> spans;
+    int64_t now = 0;
+    bool within = false;
+    for (auto [time, change] : change_) {
+      now += change;
+      if (!within && now > bytes)
+        spans.push_back({time, time});
+      else if (within && now <= bytes)
+        spans.back().last = time - 1;
+      within = now > bytes;
+    }
+    return spans;
   }
 
 private:

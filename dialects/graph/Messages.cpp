@@ -2,6 +2,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Fusion.h"
+#include "dialects/graph/MessageMemory.h"
 #include "dialects/graph/Order.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr size_t kMostMembers = 512;
 /// The most different ends of the last message that are kept for each number of messages.
 constexpr size_t kMostPoints = 32;
-/// How often messages become smaller before there are none, if they need too much memory.
-constexpr int kMostAttempts = 6;
 /// The earliest end of a step is found to this part.
 constexpr double kPrecision = 1e-4;
 
@@ -446,6 +445,9 @@ private:
   double end_;
 };
 
+/// Whether messages may make the step later.
+bool isTimed(const MessageRule &rule) { return !rule.times.empty() && !rule.inLine; }
+
 std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
                                          const MessageRule &rule) {
   std::vector<llvm::SmallVector<const Sender *>> kinds;
@@ -472,11 +474,28 @@ std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Se
         for (std::vector<int> &message : Runs(std::move(layer), members.total(), rule).messages())
           messages.push_back(std::move(message));
   }
-  if (rule.times.empty() || messages.empty() || rule.inLine)
+  if (!isTimed(rule))
     return messages;
   Taking taking(flow, senders, rule);
   taking.take(messages);
   return std::move(taking.taken);
+}
+
+/// The messages, and the other senders as lists of one.
+std::vector<std::vector<int>> withOthers(std::vector<std::vector<int>> messages, llvm::ArrayRef<Sender> senders) {
+  llvm::DenseSet<int> joined;
+  for (const std::vector<int> &message : messages)
+    joined.insert(message.begin(), message.end());
+  for (const Sender &sender : senders)
+    if (!joined.contains(sender.step))
+      messages.push_back({sender.step});
+  return messages;
+}
+
+/// Without lists of one.
+std::vector<std::vector<int>> joinedOf(std::vector<std::vector<int>> messages) {
+  llvm::erase_if(messages, [](const std::vector<int> &message) { return message.size() < 2; });
+  return messages;
 }
 
 int64_t wholeBytes(llvm::ArrayRef<const Sender *> members) {
@@ -527,28 +546,21 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
                                              const MessageRule &rule) {
   if (rule.most <= 0)
     return {};
-  MessageRule smaller = rule;
-  std::optional<int64_t> least;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    std::vector<std::vector<int>> messages = chooseOnce(flow, senders, smaller);
-    if (messages.empty() || rule.room == kAnySize)
-      return messages;
-    const MessageFlow sent(flow, messages);
-    const int64_t needed = peak(sent.flow, executionOrder(sent.flow)).bytes;
-    if (needed <= rule.room)
-      return messages;
-    if (!least) {
-      std::vector<std::vector<int>> alone; // in place, too
-      for (const Sender &sender : senders)
-        alone.push_back({sender.step});
-      const MessageFlow single(flow, alone);
-      least = peak(single.flow, executionOrder(single.flow)).bytes;
-    }
-    if (needed <= *least)
-      return messages;
-    smaller.most = largestMessage(flow, messages) / 2;
-  }
-  return {};
+  std::vector<std::vector<int>> messages = chooseOnce(flow, senders, rule);
+  if (messages.empty() || rule.room == kAnySize)
+    return messages;
+  const std::vector<std::vector<int>> sent = withOthers(messages, senders);
+  if (peakOf(flow, sent) <= rule.room)
+    return messages;
+  // Collectives that are sent alone may need more, too. Messages that need no more than they do cost no memory.
+  const int64_t room = std::max(rule.room, peakOf(flow, withOthers({}, senders)));
+  messages = joinedOf(splitToFit(flow, sent, room));
+  if (!isTimed(rule))
+    return messages;
+  // Smaller messages may make the step later where larger ones did not.
+  Taking taking(flow, senders, rule);
+  taking.take(messages);
+  return joinedOf(splitToFit(flow, withOthers(std::move(taking.taken), senders), room));
 }
 
 std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> stepOf, const dist::Mesh &mesh) {

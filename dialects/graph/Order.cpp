@@ -263,12 +263,16 @@ std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order)
   return lives;
 }
 
-MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order) {
+MemoryLoad memoryLoad(const DataFlow &flow, llvm::ArrayRef<Lifetime> lives) {
   MemoryLoad load;
-  for (auto [value, life] : llvm::enumerate(lifetimes(flow, order)))
+  for (auto [value, life] : llvm::enumerate(lives))
     if (!flow.values[value].kept && life.last >= life.first)
       load.add(life.first, life.last, flow.values[value].bytes);
-  return load.peak();
+  return load;
+}
+
+MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order) {
+  return memoryLoad(flow, lifetimes(flow, order)).peak();
 }
 
 } // namespace tessera::graph

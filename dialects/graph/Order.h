@@ -42,7 +42,9 @@ struct Lifetime {
 /// reads and does not make lives until the body's end, and a sum over micro-batches lives from its start on. A view has
 /// no lifetime of its own, and neither has a value that no step makes or reads.
 std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order);
-/// The most bytes that are live at once, without values that are kept.
+/// What lives when, without values that are kept.
+MemoryLoad memoryLoad(const DataFlow &flow, llvm::ArrayRef<Lifetime> lives);
+/// The most of that at once.
 MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order);
 
 } // namespace tessera::graph

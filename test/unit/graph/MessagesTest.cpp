@@ -1,5 +1,6 @@
 // Which collectives share a message: of plain data.
 #include "dialects/graph/Messages.h"
+#include "dialects/graph/MessageMemory.h"
 
 #include "dialects/graph/Order.h"
 
@@ -214,6 +215,35 @@ TEST_CASE("where memory is short, messages are smaller") {
   CHECK(graph::peak(sent.flow, graph::executionOrder(sent.flow)).bytes <= rule.room);
   rule.room = 0;
   CHECK(chooseMessages(p.flow, p.senders, rule).empty());
+}
+
+TEST_CASE("only messages at the time when memory is short are smaller") {
+  // Eight small gradients, whose updates free them, then activations that fill the memory while eight more come.
+  Program p;
+  auto layers = [&] {
+    std::vector<int> gradients;
+    for (int i = 0; i < 8; ++i)
+      gradients.push_back(p.allReduce(p.kernel({p.x}, 0, 100)));
+    for (int gradient : gradients)
+      p.flow.results.push_back(p.kernel({gradient}, 0, 100, /*kept=*/true));
+    return p.flow.results.back();
+  };
+  layers();
+  const int activations = p.kernel({p.x}, 0, 1500);
+  p.flow.results.push_back(p.kernel({activations}, 0, 1, /*kept=*/true));
+  const int later = int(p.flow.steps.size());
+  const int last = layers();
+  p.flow.results.push_back(p.kernel({activations, last}, 0, 1, /*kept=*/true));
+  const Messages full = {{1, 3, 5, 7, 9, 11, 13, 15}, {27, 29, 31, 33, 35, 37, 39, 41}};
+  CHECK(graph::splitToFit(p.flow, full, 6000 + 3200) == full);
+  const Messages fewer = graph::splitToFit(p.flow, full, 6000 + 2400);
+  REQUIRE(fewer.size() > 2);
+  CHECK(fewer.front() == full.front());
+  CHECK(fewer[1].front() > later);
+  CHECK(graph::peakOf(p.flow, fewer) <= 6000 + 2400);
+  // Where there is room for none, there is still room for those before.
+  CHECK(graph::splitToFit(p.flow, full, 6000 + 400).size() == 1 + 8);
+  CHECK(graph::splitToFit(p.flow, full, 6000).size() == 8 + 8);
 }
 
 TEST_CASE("gathers and scatters are lists, whatever lies where") {
