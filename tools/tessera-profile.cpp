@@ -9,9 +9,10 @@
 // kernels beside them. Without a program no kernels and no loops. Exit codes: 1 for a failure, 2 for a wrong command
 // line.
 //
+//   tessera-profile --write-topology machine.json
 //   tessera-profile --device cuda --write-topology machine.json
 //
-// writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
+// writes the topology of this machine's cores as measured, or of its GPUs as nvidia-smi shows it, with measured copies.
 //
 //   tessera-profile --count plan/ --like 8xh100
 //
@@ -57,10 +58,11 @@ struct CommandLine {
 };
 
 llvm::Error writeTopology(const CommandLine &c, const Progress &progress) {
-  llvm::Expected<strategies::Topology> machine = readMachine(c.like);
+  const bool cores = c.device == "cpu";
+  llvm::Expected<strategies::Topology> machine = cores ? measureHost(c.measure, progress) : readMachine(c.like);
   if (!machine)
     return machine.takeError();
-  if (c.measure.backend == "cuda") {
+  if (!cores && c.measure.backend == "cuda") {
     llvm::Expected<DeviceRates> rates = measureDevice(c.measure.seconds, progress);
     if (!rates)
       return rates.takeError();
@@ -94,6 +96,9 @@ llvm::Error complete(CommandLine &c) {
     return llvm::createStringError("--json is for --network and --count: the other outputs are JSON files");
   if (!c.like.empty() && c.topology.empty())
     return llvm::createStringError("--like is for --write-topology and --count");
+  if (!c.like.empty() && c.device == "cpu")
+    return llvm::createStringError(
+        "--like is for GPUs: add --device cuda, or leave it out to measure this machine's cores");
   if (c.output.empty() && c.topology.empty())
     return llvm::createStringError("give -o FILE and --mesh, --write-topology FILE, --count PLAN, or --network");
   if (llvm::Error e = strategies::parseBytes(c.maxBytes).moveInto(c.measure.maxBytes))
@@ -192,7 +197,8 @@ int main(int argc, char **argv) {
   output->needs(mesh);
   mesh->needs(output);
   auto *topology = app.add_option("--write-topology", c.topology,
-                                  "Topology file to write: this machine's GPUs as nvidia-smi shows them")
+                                  "Topology file to write: this machine's cores as measured, or with --device cuda "
+                                  "its GPUs as nvidia-smi shows them")
                        ->type_name("FILE");
   auto *program = app.get_option("PROGRAM");
   app.add_flag("--network", c.network,

@@ -137,8 +137,24 @@ esac
     text = c.run("tessera-profile", "--device", "cuda", "--mesh", "8", "-q", "-o", profile, code=1, **env)
     expect("4 CUDA devices for 8 ranks" in text, text)
     smi.write_text("#!/bin/sh\necho 'Failed to initialize NVML'\nexit 9\n")
-    text = c.run("tessera-profile", "--write-topology", c.folder / "none.json", code=1, **env)
+    text = c.run("tessera-profile", "--device", "cuda", "--write-topology", c.folder / "none.json", code=1, **env)
     expect("NVML" in text and not (c.folder / "none.json").exists(), text)
+
+
+@case
+def the_cores_of_a_machine_are_measured(c):
+    machine = c.folder / "cores.json"
+    text = c.run("tessera-profile", "--write-topology", machine, "--seconds", "0.001")
+    expect("of a core in bf16" in text and "through memory" in text, text)
+    topology, cores = json.loads(machine.read_text()), len(os.sched_getaffinity(0))
+    expect(topology["shared"] and topology["devices"] == cores, topology)
+    expect(all(1e6 < topology["flops"][kind] < 1e13 for kind in ("f64", "f32", "f16")), topology["flops"])
+    expect(1e6 < topology["memory_bandwidth"] < 1e13 and 0 < topology["launch"] < 1, topology)
+    expect(topology["links"][-1]["devices"] == cores, topology["links"])
+    c.compile("--topology", machine, mesh="2", out="measured")
+    # What GPUs have is nothing that cores could be like.
+    text = c.run("tessera-profile", "--write-topology", machine, "--like", "8xh100", code=2)
+    expect("--device cuda" in text, text)
 
 
 @case

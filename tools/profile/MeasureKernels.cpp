@@ -63,6 +63,13 @@ OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Str
   return module;
 }
 
+/// The operator as a program for one rank.
+OwningOpRef<ModuleOp> wholeProgram(Operation *op) {
+  Strategy whole;
+  whole.factors.resize(llvm::cantFail(cast<dist::ShardingRuleOpInterface>(op).getShardingRule()).factors.size());
+  return programOf(op, Mesh(), whole);
+}
+
 /// The operator on one rank's local shapes, as a program for one rank. Null if it is not a single operator there.
 OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const Strategy &strategy) {
   OwningOpRef<ModuleOp> sharded = programOf(original, mesh, strategy);
@@ -78,10 +85,7 @@ OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const 
   });
   if (!local)
     return {};
-  Strategy whole;
-  ShardingRule rule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(local).getShardingRule());
-  whole.factors.resize(rule.factors.size());
-  return programOf(local, Mesh(), whole);
+  return wholeProgram(local);
 }
 
 llvm::Error asError(const rt::Status &status) { return llvm::createStringError("%s", status.message().c_str()); }
@@ -134,6 +138,10 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
 }
 
 } // namespace
+
+llvm::Expected<double> timeOperator(Operation *op, const MeasureOptions &options) {
+  return timeProgram(*wholeProgram(op), options);
+}
 
 llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, ProfileTable &table,
                            const Progress &progress) {
