@@ -26,9 +26,11 @@ std::vector<Bytes> allInputs(plan::DType dtype, size_t count, int members, uint6
 Bytes inOrder(const std::vector<Bytes> &inputs, plan::DType dtype, Reducer reducer, int run = 1) {
   if (reducer.tree)
     return reduceAsTree(inputs, dtype, reducer.reduction);
+  if (run == 1)
+    return reduce(inputs, dtype, reducer.reduction);
   std::vector<Bytes> sums;
-  for (auto first = inputs.begin(); first != inputs.end(); first += run)
-    sums.push_back(reduce({first, first + run}, dtype, reducer.reduction));
+  for (size_t first = 0; first < inputs.size(); first += size_t(run))
+    sums.push_back(reduce(std::span(inputs).subspan(first, size_t(run)), dtype, reducer.reduction));
   return reduce(sums, dtype, reducer.reduction);
 }
 

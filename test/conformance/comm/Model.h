@@ -10,6 +10,7 @@
 #include "runtime/comm/Communicator.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tessera::rt::conformance {
@@ -28,9 +29,9 @@ uint64_t mix(uint64_t a, uint64_t b = 0, uint64_t c = 0);
 Bytes values(plan::DType dtype, size_t count, int rank, uint64_t seed);
 
 /// Element-wise reduction in the given order. Half types accumulate in F32 and round once.
-Bytes reduce(const std::vector<Bytes> &inputs, plan::DType dtype, plan::Reduction reduction);
+Bytes reduce(std::span<const Bytes> inputs, plan::DType dtype, plan::Reduction reduction);
 /// Element-wise reduction as a tree: neighbours, then neighbours of the results. Every result is rounded.
-Bytes reduceAsTree(std::vector<Bytes> inputs, plan::DType dtype, plan::Reduction reduction);
+Bytes reduceAsTree(std::span<const Bytes> inputs, plan::DType dtype, plan::Reduction reduction);
 
 /// Element offsets of a box in row-major order.
 std::vector<int64_t> offsets(const Box &box);
