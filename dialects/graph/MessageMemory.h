@@ -21,8 +21,8 @@ namespace tessera::graph {
 /// The most bytes that live at once, without values that are kept, if messages are sent so.
 int64_t peakOf(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
 
-/// `messages`, of which those at times at which more than `room` bytes live are halved until no more lives. All are sent
-/// alone if nothing else helps.
+/// `messages`, of which those at times at which more than `room` bytes live are halved until no more lives. All are
+/// sent alone if nothing else helps.
 std::vector<std::vector<int>> splitToFit(const DataFlow &flow, std::vector<std::vector<int>> messages, int64_t room);
 
 } // namespace tessera::graph

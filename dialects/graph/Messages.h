@@ -87,8 +87,8 @@ struct MessageRule {
   bool inLine = false;           // ranks stand still in every message, so that none makes another one later
 };
 
-/// Lists of steps, two or more each, in the order of execution. No member depends on another one. Where more than `room`
-/// would live at once, messages are smaller (MessageMemory.h).
+/// Lists of steps, two or more each, in the order of execution. No member depends on another one. Where more than
+/// `room` would live at once, messages are smaller (MessageMemory.h).
 std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
                                              const MessageRule &rule);
 
