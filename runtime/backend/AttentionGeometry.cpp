@@ -15,22 +15,30 @@ int64_t AttentionGeometry::biasBase(int64_t batchIndex, int64_t head) const {
 
 Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   bool grad = call.name() == "attention_grad";
-  size_t first = grad ? 1 : 0, given = call.inputs.size() - std::min(first, call.inputs.size());
+  const bool statistics = grad ? call.inputs.size() > kGradientStatistics : call.outputs.size() > kStatisticsResult;
+  const size_t first = grad ? 1 : 0, biasAt = first + (grad && statistics ? 5 : 3);
+  const size_t results = grad ? 3 : 1 + size_t(statistics);
   auto error = [&](const std::string &what) { return Status::error(call.name() + ": " + what); };
-  if (given < 3 || given > 4 || call.outputs.size() != (grad ? 3u : 1u))
+  if (call.inputs.size() < biasAt || call.inputs.size() > biasAt + 1 || call.outputs.size() != results)
     return error("there are " + std::to_string(call.inputs.size()) + " inputs and " +
                  std::to_string(call.outputs.size()) + " outputs");
-  // Sums of products of 16 bits may be F32 (F64 where a plan is widened), and so may what is added to them.
+  // Sums of products of 16 bits may be F32 (F64 where a plan is widened), and so may what is added to them. Statistics
+  // are in any case.
   const plan::DType type = call.inputs[first].dtype, result = call.outputs[0].dtype;
   const bool half = type == plan::F16 || type == plan::BF16;
   auto typeFits = [&](plan::DType t, bool wide) {
     return t == type || (half && wide && (t == plan::F32 || t == plan::F64));
   };
   bool typed = isFloat(type) && typeFits(result, call.intAttribute("wide") != 0);
+  const TensorView *kept = nullptr; // the statistics
+  if (statistics)
+    kept = grad ? &call.inputs[kGradientStatistics] : &call.outputs[kStatisticsResult];
   for (size_t i = 0; i < call.inputs.size(); ++i)
-    typed = typed && typeFits(call.inputs[i].dtype, i == first + 3);
+    typed = typed && (&call.inputs[i] == kept || typeFits(call.inputs[i].dtype, i == biasAt));
   for (const TensorView &view : call.outputs)
-    typed = typed && view.dtype == result;
+    typed = typed && (&view == kept || view.dtype == result);
+  if (kept)
+    typed = typed && (half ? kept->dtype == plan::F32 || kept->dtype == plan::F64 : kept->dtype == type);
   if (!typed)
     return error("operands are of one floating-point type, and results of that type, or if wide of f32");
 
@@ -66,21 +74,28 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
 
   Shape y = q;
   y.back() = g.v.depth;
-  std::vector<Shape> results = grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y};
-  for (size_t i = 0; i < results.size(); ++i)
-    if (call.outputs[i].shape != results[i])
-      return error("result " + std::to_string(i) + " has the shape " + str(results[i]) + ", not " +
+  Shape lines = g.batch;
+  lines.insert(lines.end(), {g.q.heads, g.q.rows});
+  const std::vector<Shape> shapes = grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y, lines};
+  for (size_t i = 0; i < results; ++i)
+    if (call.outputs[i].shape != shapes[i])
+      return error("result " + std::to_string(i) + " has the shape " + str(shapes[i]) + ", not " +
                    str(call.outputs[i].shape));
   if (grad && call.inputs[0].shape != y)
     return error("dy has the shape " + str(y) + ", not " + str(call.inputs[0].shape));
+  if (grad && statistics && call.inputs[kGradientY].shape != y)
+    return error("y has the shape " + str(y) + ", not " + str(call.inputs[kGradientY].shape));
+  if (grad && statistics && kept->shape != lines)
+    return error("the statistics have the shape " + str(lines) + ", not " + str(kept->shape));
 
-  g.hasBias = given == 4;
+  g.hasStatistics = statistics;
+  g.hasBias = call.inputs.size() > biasAt;
   if (!g.hasBias)
     return g;
   Shape scores = g.batch;
   for (int64_t extent : {g.q.heads, g.q.rows, g.k.rows})
     scores.push_back(extent);
-  const Shape &bias = call.inputs[first + 3].shape;
+  const Shape &bias = call.inputs[biasAt].shape;
   bool fits = bias.size() <= scores.size();
   for (size_t d = 0; fits && d < bias.size(); ++d)
     fits = bias[d] == 1 || bias[d] == scores[d + scores.size() - bias.size()];

@@ -1,10 +1,16 @@
 //===- AttentionGeometry.h - the operands of attention and of its gradient -------------------------===//
 //
-// Attention and its gradient have the same operands but for dy in front. All tensors are rows of `depth` elements per
-// batch and head, at `base(batch, head) + row * stride`:
+// Attention and its gradient have the same operands but for dy in front, and what attention has kept for the gradient:
+//
+//   attention       q, k, v [, bias]                      -> y [, statistics]
+//   attention_grad  dy, q, k, v [, y, statistics] [, bias] -> dq, dk, dv     (without y and statistics: old plans)
+//
+// All tensors but the last two are rows of `depth` elements per batch and head, at `base(batch, head) + row * stride`:
 //
 //   q [2, 8, 5, 16], k and v [2, 4, 7, 16]:  batches 2, heads 8, keyHeads 4, rows 5, keys 7; head 3 of q meets head 1
 //   q [2, 5, 8, 16] with rows_first:         the same, but a row's heads lie side by side: stride 8 * 16
+//
+// The statistics are log sum e^score of each row, [batch.., heads, rows] in any case: here 2 * 8 * 5 numbers.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_ATTENTIONGEOMETRY_H
@@ -30,7 +36,7 @@ struct AttentionGeometry {
   double scale = 1, outside = 0;
   bool causal = false;
   int64_t start = 0;
-  bool hasBias = false;
+  bool hasBias = false, hasStatistics = false;
   Shape batch;       // its dimensions
   Shape biasStrides; // of the batch dimensions, head, row, key; 0 where the bias is stretched
 
@@ -40,6 +46,9 @@ struct AttentionGeometry {
   int64_t keys() const { return k.rows; }
   int64_t rowStride() const { return biasStrides[batch.size() + 1]; }
   int64_t keyStride() const { return biasStrides[batch.size() + 2]; }
+  /// The number of statistics, and the first of a head of a batch.
+  int64_t lines() const { return batches * heads() * rows(); }
+  int64_t lineBase(int64_t batchIndex, int64_t head) const { return (batchIndex * heads() + head) * rows(); }
   /// The first element of the bias for a head of a batch.
   int64_t biasBase(int64_t batchIndex, int64_t head) const;
   /// The number of keys, from the first on, whose scores in this row are not `outside`.
@@ -54,6 +63,14 @@ struct AttentionGeometry {
     return n < 0 ? 0 : n < keys() ? n : keys();
   }
 };
+
+/// Where operands of the gradient and a result of attention are, if there are statistics.
+inline constexpr size_t kGradientY = 4, kGradientStatistics = 5, kStatisticsResult = 1;
+
+/// Statistics below this number, and above its negative, tell probabilities: one of F32 is off by at most 2^-18 there.
+/// A gradient makes others again, maximum and sum of the row. Beside scores far from 0, as of a row that sees masked
+/// keys alone, the logarithm of the sum would keep few digits or none.
+inline constexpr double kLargestStatistic = 128;
 
 /// An error if operands and attributes do not fit together. In a valid geometry there is at least one row, key and
 /// head.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <dnnl.h>
 
 namespace tessera::rt {
@@ -35,8 +36,10 @@ public:
     q_ = call.inputs[first].as<float>();
     k_ = call.inputs[first + 1].as<float>();
     v_ = call.inputs[first + 2].as<float>();
-    bias_ = g_.hasBias ? call.inputs[first + 3].as<float>() : nullptr;
+    bias_ = g_.hasBias ? call.inputs.back().as<float>() : nullptr;
     dy_ = grad ? call.inputs[0].as<float>() : nullptr;
+    y_ = grad && g_.hasStatistics ? call.inputs[kGradientY].as<float>() : nullptr;
+    statistics_ = grad && g_.hasStatistics ? call.inputs[kGradientStatistics].as<float>() : nullptr;
     for (size_t i = 0; i < call.outputs.size(); ++i)
       out_[i] = call.outputs[i].as<float>();
     line_ = roundUp(g_.keys());
@@ -77,8 +80,13 @@ private:
       failed_ = true;
   }
 
-  /// Fills `s` with the probabilities of the rows from `first` on; those of keys beyond the returned count are 0.
-  int64_t probabilities(int64_t batch, int64_t head, int64_t first, int64_t rows, float *s) {
+  /// Whether the statistic of a row of this number tells its probabilities.
+  static bool tells(const float *statistic) { return statistic && std::fabs(*statistic) < kLargestStatistic; }
+
+  /// Fills `s` with the probabilities of the rows from `first` on; those of keys beyond the returned count are 0. Reads
+  /// the rows' statistics where they are `known`, and writes them to `made`, if these are not null.
+  int64_t probabilities(int64_t batch, int64_t head, int64_t first, int64_t rows, float *s, const float *known,
+                        float *made) {
     const float *q = q_ + g_.q.base(batch, head) + first * g_.q.stride();
     const float *k = k_ + g_.k.base(batch, head / g_.group());
     int64_t used = bias_ ? g_.keys() : g_.inside(first + rows - 1);
@@ -91,7 +99,9 @@ private:
       if (bias_)
         addBias(bias_ + g_.biasBase(batch, head) + (first + i) * g_.rowStride(), s + i * line_);
       // The test is negated, so that nothing is skipped where a score is NaN.
-      if (skips && !(inside > 0 && outside - lineMaximum(s + i * line_, inside) < kUnderflow))
+      if (skips && !(tells(known ? known + i : nullptr)
+                         ? outside - known[i] < kUnderflow
+                         : inside > 0 && outside - lineMaximum(s + i * line_, inside) < kUnderflow))
         skips = false;
     }
     if (!skips) {
@@ -99,8 +109,16 @@ private:
         std::fill(s + i * line_ + used, s + i * line_ + g_.keys(), outside);
       used = g_.keys();
     }
-    for (int64_t i = 0; i < rows; ++i)
-      softmaxLine(s + i * line_, s + i * line_, used);
+    for (int64_t i = 0; i < rows; ++i) {
+      float *line = s + i * line_;
+      if (tells(known ? known + i : nullptr)) {
+        exponentialLine(line, known[i], line, used);
+        continue;
+      }
+      const LineTotals totals = softmaxLine(line, line, used);
+      if (made)
+        made[i] = float(double(totals.maximum) + std::log(totals.sum));
+    }
     return used;
   }
 
@@ -117,7 +135,8 @@ private:
   void forward(int64_t batchHead, int64_t first, float *s) {
     int64_t batch = batchHead / g_.heads(), head = batchHead % g_.heads();
     int64_t rows = std::min(block_, g_.rows() - first);
-    int64_t used = probabilities(batch, head, first, rows, s);
+    float *made = g_.hasStatistics ? out_[kStatisticsResult] + g_.lineBase(batch, head) + first : nullptr;
+    int64_t used = probabilities(batch, head, first, rows, s, nullptr, made);
     const float *v = v_ + g_.v.base(batch, head / g_.group());
     multiply(rows, g_.v.depth, used, 1, {s, line_}, {v, g_.v.stride()}, 0,
              out_[0] + g_.y.base(batch, head) + first * g_.y.stride(), g_.y.stride());
@@ -136,14 +155,22 @@ private:
       for (int64_t first = 0; first < g_.rows(); first += block_) {
         int64_t rows = std::min(block_, g_.rows() - first);
         int64_t at = g_.q.base(batch, head) + first * g_.q.stride();
-        const float *dy = dy_ + g_.y.base(batch, head) + first * g_.y.stride();
-        int64_t used = probabilities(batch, head, first, rows, p);
+        const int64_t atY = g_.y.base(batch, head) + first * g_.y.stride();
+        const float *dy = dy_ + atY;
+        const float *known = statistics_ ? statistics_ + g_.lineBase(batch, head) + first : nullptr;
+        int64_t used = probabilities(batch, head, first, rows, p, known, nullptr);
         multiply(rows, used, g_.v.depth, 1, {dy, g_.y.stride()}, {v, g_.v.stride(), true}, 0, ds, line_);
         multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.v.stride());
         for (int64_t i = 0; i < rows; ++i) {
-          softmaxGradLine(ds + i * line_, p + i * line_, ds + i * line_, t, used);
+          float *line = ds + i * line_;
+          if (y_)
+            softmaxGradLine(line, p + i * line_,
+                            float(dotLine(dy + i * g_.y.stride(), y_ + atY + i * g_.y.stride(), g_.y.depth)), line,
+                            used);
+          else
+            softmaxGradLine(line, p + i * line_, line, t, used);
           int64_t inside = std::min(used, g_.inside(first + i));
-          std::fill(ds + i * line_ + inside, ds + i * line_ + used, 0.0f);
+          std::fill(line + inside, line + used, 0.0f);
         }
         multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0, out_[0] + at, g_.q.stride());
         multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1, dk, g_.k.stride());
@@ -152,7 +179,7 @@ private:
 
   AttentionGeometry g_;
   int threads_;
-  const float *q_, *k_, *v_, *bias_, *dy_;
+  const float *q_, *k_, *v_, *bias_, *dy_, *y_, *statistics_;
   float *out_[3] = {};
   int64_t line_, block_, blocks_, tasks_, floats_;
   VectorFn add_ = vectorOps().find(VectorOp::Add, 0), addLanes_ = vectorOps().find(VectorOp::Add, 2);

@@ -1,10 +1,11 @@
 //===- Attention.h - attention without its scores in memory ---------------------------------------------===//
 //
 // In F32, block by block of rows of q: the scores of a block against all keys lie in the cache of one core, where they
-// are made by a matrix product, become probabilities, and are multiplied by v. The gradient computes them again in the
-// same way, so that it needs only q, k and v from the forward pass. After Dao et al., "FlashAttention" (2022), with
-// whole rows of scores in place of their online softmax (Milakov and Gimelshein, 2018): a core's second-level cache
-// holds rows of tens of thousands of keys, and whole rows need no rescaling.
+// are made by a matrix product, become probabilities, and are multiplied by v. The gradient makes the scores again.
+// With the statistics of the forward pass a score becomes a probability by one subtraction and one exponential, and
+// y . dy is the sum that the gradient of a softmax needs. After Dao et al., "FlashAttention" (2022), with whole rows of
+// scores in place of their online softmax (Milakov and Gimelshein, 2018): a core's second-level cache holds rows of
+// tens of thousands of keys, and whole rows need no rescaling.
 //
 // Keys beyond the diagonal are skipped where their probability is 0 in F32 anyway.
 //

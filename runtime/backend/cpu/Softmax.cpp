@@ -44,11 +44,18 @@ struct SoftmaxLine {
   VectorFn product = vectorOps().find(VectorOp::Mul, 0); // vector * vector
   VectorFn fnma = vectorOps().find(VectorOp::Fnma, 2);   // c - a * lanes
 
-  void softmax(const float *x, const float *, float *y, float *, int64_t n) const {
-    sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
-    exp(y, y, nullptr, nullptr, n);
-    scale(y, y, Lanes(float(1 / sumOf(y, n))).v, nullptr, n);
+  LineTotals totals(const float *x, float *y, int64_t n) const {
+    const float maximum = maximumOf(x, n);
+    exponential(x, maximum, y, n);
+    const double sum = sumOf(y, n);
+    scale(y, y, Lanes(float(1 / sum)).v, nullptr, n);
+    return {maximum, sum};
   }
+  void exponential(const float *x, float a, float *y, int64_t n) const {
+    sub(y, x, Lanes(a).v, nullptr, n);
+    exp(y, y, nullptr, nullptr, n);
+  }
+  void softmax(const float *x, const float *, float *y, float *, int64_t n) const { totals(x, y, n); }
   void logSoftmax(const float *x, const float *, float *y, float *t, int64_t n) const {
     sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
     exp(t, y, nullptr, nullptr, n);
@@ -56,7 +63,10 @@ struct SoftmaxLine {
   }
   void softmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
     product(t, dy, y, nullptr, n);
-    sub(dx, dy, Lanes(float(sumOf(t, n))).v, nullptr, n);
+    softmaxGradOf(dy, y, float(sumOf(t, n)), dx, n);
+  }
+  void softmaxGradOf(const float *dy, const float *y, float a, float *dx, int64_t n) const {
+    sub(dx, dy, Lanes(a).v, nullptr, n);
     product(dx, dx, y, nullptr, n);
   }
   void logSoftmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
@@ -128,9 +138,18 @@ BindResult bind(const KernelCall &call) {
 } // namespace
 
 float lineMaximum(const float *x, int64_t n) { return maximumOf(x, n); }
-void softmaxLine(const float *x, float *y, int64_t n) { lines().softmax(x, nullptr, y, nullptr, n); }
+LineTotals softmaxLine(const float *x, float *y, int64_t n) { return lines().totals(x, y, n); }
+void exponentialLine(const float *x, float a, float *y, int64_t n) { lines().exponential(x, a, y, n); }
 void softmaxGradLine(const float *dy, const float *y, float *dx, float *t, int64_t n) {
   lines().softmaxGrad(dy, y, dx, t, n);
+}
+void softmaxGradLine(const float *dy, const float *y, float a, float *dx, int64_t n) {
+  lines().softmaxGradOf(dy, y, a, dx, n);
+}
+double dotLine(const float *a, const float *b, int64_t n) {
+  double lanes[kLanes] = {};
+  vectorOps().dotLanes(lanes, a, b, n);
+  return fold(lanes);
 }
 
 void registerVectorSoftmax(KernelRegistry &registry) {

@@ -15,10 +15,20 @@ void registerVectorSoftmax(KernelRegistry &registry);
 
 // One line of n > 0 numbers.
 float lineMaximum(const float *x, int64_t n);
-/// y = e^x / sum e^x; y may be x.
-void softmaxLine(const float *x, float *y, int64_t n);
+/// y = e^x / sum e^x; y may be x. Returns the maximum and the sum of e^(x - maximum).
+struct LineTotals {
+  float maximum;
+  double sum;
+};
+LineTotals softmaxLine(const float *x, float *y, int64_t n);
+/// y = e^(x - a); y may be x.
+void exponentialLine(const float *x, float a, float *y, int64_t n);
 /// dx = y * (dy - sum(dy * y)); dx may be dy; `t` is a line of scratch.
 void softmaxGradLine(const float *dy, const float *y, float *dx, float *t, int64_t n);
+/// dx = y * (dy - a), where sum(dy * y) is known to be a; dx may be dy.
+void softmaxGradLine(const float *dy, const float *y, float a, float *dx, int64_t n);
+/// sum a * b.
+double dotLine(const float *a, const float *b, int64_t n);
 
 } // namespace tessera::rt
 

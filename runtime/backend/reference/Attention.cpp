@@ -16,10 +16,10 @@ template <typename T> double dot(const T *a, const T *b, int64_t n) {
   return sum;
 }
 
-/// p = softmax of a row's scores.
+/// p = softmax of a row's scores, by way of log sum e^score, if it is `known` and small enough. Returns that number.
 template <typename T>
-void probabilities(const AttentionGeometry &g, const T *q, const T *k, const T *bias, int64_t row,
-                   std::vector<double> &p) {
+double probabilities(const AttentionGeometry &g, const T *q, const T *k, const T *bias, int64_t row,
+                     std::vector<double> &p, const T *known = nullptr) {
   int64_t inside = g.inside(row);
   double top = -INFINITY, sum = 0;
   for (int64_t j = 0; j < g.keys(); ++j) {
@@ -28,10 +28,16 @@ void probabilities(const AttentionGeometry &g, const T *q, const T *k, const T *
       p[j] += double(bias[row * g.rowStride() + j * g.keyStride()]);
     top = std::max(top, p[j]);
   }
+  if (known && std::fabs(double(*known)) < kLargestStatistic) {
+    for (double &x : p)
+      x = std::exp(x - double(*known));
+    return double(*known);
+  }
   for (double &x : p)
     sum += x = std::exp(x - top);
   for (double &x : p)
     x /= sum;
+  return top + std::log(sum);
 }
 
 template <typename T> struct Attention {
@@ -40,12 +46,16 @@ template <typename T> struct Attention {
 
   const T *biasOf(int64_t batch, int64_t head) const { return bias ? bias + g.biasBase(batch, head) : nullptr; }
 
-  void forward(int64_t batch, int64_t head, T *y) const {
+  /// statistics: null where nobody wants them.
+  void forward(int64_t batch, int64_t head, T *y, T *statistics) const {
     int64_t keyHead = head / g.group();
     const T *values = v + g.v.base(batch, keyHead);
     std::vector<double> p(g.keys());
     for (int64_t i = 0; i < g.rows(); ++i) {
-      probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head), i, p);
+      const double statistic =
+          probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head), i, p);
+      if (statistics)
+        statistics[g.lineBase(batch, head) + i] = static_cast<T>(statistic);
       for (int64_t e = 0; e < g.v.depth; ++e) {
         double sum = 0;
         for (int64_t j = 0; j < g.keys(); ++j)
@@ -55,21 +65,27 @@ template <typename T> struct Attention {
     }
   }
 
-  void backward(int64_t batch, int64_t keyHead, const T *dy, T *dq, T *dk, T *dv) const {
+  /// y and statistics: those of the forward pass, or null.
+  void backward(int64_t batch, int64_t keyHead, const T *dy, const T *y, const T *statistics, T *dq, T *dk,
+                T *dv) const {
     const T *keys = k + g.k.base(batch, keyHead), *values = v + g.v.base(batch, keyHead);
     int64_t depth = g.q.depth, width = g.v.depth;
     std::vector<double> p(g.keys()), ds(g.keys()), sumK(g.keys() * depth), sumV(g.keys() * width);
     for (int64_t head = keyHead * g.group(); head < (keyHead + 1) * g.group(); ++head)
       for (int64_t i = 0; i < g.rows(); ++i) {
         const T *query = q + g.q.base(batch, head);
-        const T *dyRow = dy + g.y.base(batch, head) + i * g.y.stride();
-        probabilities(g, query, keys, biasOf(batch, head), i, p);
+        const int64_t row = g.y.base(batch, head) + i * g.y.stride();
+        const T *dyRow = dy + row;
+        probabilities(g, query, keys, biasOf(batch, head), i, p,
+                      statistics ? statistics + g.lineBase(batch, head) + i : nullptr);
         query += i * g.q.stride();
         double sum = 0;
         for (int64_t j = 0; j < g.keys(); ++j) {
           ds[j] = dot(dyRow, values + j * g.v.stride(), width);
           sum += p[j] * ds[j];
         }
+        if (y)
+          sum = dot(dyRow, y + row, width);
         int64_t inside = g.inside(i);
         for (int64_t j = 0; j < g.keys(); ++j)
           ds[j] = j < inside ? g.scale * p[j] * (ds[j] - sum) : 0;
@@ -102,14 +118,19 @@ BindResult bindAttention(const KernelCall &call) {
     asFloat(out[0].dtype, [&](auto tag) {
       using T = decltype(tag);
       auto at = [&](size_t i) { return in[(grad ? 1 : 0) + i].template as<T>(); };
-      Attention<T> a{g, at(0), at(1), at(2), g.hasBias ? at(3) : nullptr};
+      Attention<T> a{g, at(0), at(1), at(2), g.hasBias ? in.back().template as<T>() : nullptr};
+      const bool known = grad && g.hasStatistics;
+      const T *y = known ? in[kGradientY].template as<T>() : nullptr,
+              *statistics = known ? in[kGradientStatistics].template as<T>() : nullptr;
       int64_t heads = grad ? g.k.heads : g.heads();
       parallelFor(threads, g.batches * heads, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
           if (grad)
-            a.backward(i / heads, i % heads, in[0].as<T>(), out[0].as<T>(), out[1].as<T>(), out[2].as<T>());
+            a.backward(i / heads, i % heads, in[0].as<T>(), y, statistics, out[0].as<T>(), out[1].as<T>(),
+                       out[2].as<T>());
           else
-            a.forward(i / heads, i % heads, out[0].as<T>());
+            a.forward(i / heads, i % heads, out[0].as<T>(),
+                      g.hasStatistics ? out[kStatisticsResult].template as<T>() : nullptr);
       });
     });
   };

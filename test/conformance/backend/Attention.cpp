@@ -24,29 +24,84 @@ struct AttentionShape {
   }
 };
 
+/// Attention, or its gradient. With `kept` it keeps statistics, or reads them and y: what the reference makes.
+struct AttentionCase : Case {
+  AttentionCase(const AttentionShape &s, Attributes a, plan::DType type, bool wide)
+      : s_(s), attributes_(std::move(a)), type_(type), wide_(wide) {
+    attributes_["rows_first"] = int64_t(s.rowsFirst);
+    if (type != plan::F32)
+      attributes_["wide"] = int64_t(1); // the bias may be F32
+    tolerance = type == plan::F32 ? 1e-5 : wide ? 3e-5 : 4 * (type == plan::BF16 ? 0x1p-9 : 0x1p-12);
+  }
+  Shape q() const { return s_.tensor(s_.heads * s_.group, s_.rows, s_.depth); }
+  Shape k() const { return s_.tensor(s_.heads, s_.keys, s_.depth); }
+  Shape v() const { return s_.tensor(s_.heads, s_.keys, s_.width); }
+  Shape y() const { return s_.tensor(s_.heads * s_.group, s_.rows, s_.width); }
+  Shape lines() const {
+    Shape lines = s_.batch;
+    lines.insert(lines.end(), {s_.heads * s_.group, s_.rows});
+    return lines;
+  }
+
+  /// `operands`: q, k, v and perhaps a bias.
+  void forward(const std::vector<uint32_t> &operands, bool kept) {
+    std::vector<uint32_t> results = {output(wide_ ? plan::F32 : type_, y())};
+    if (kept)
+      results.push_back(output(plan::F32, lines()));
+    plan.kernel("attention", operands, results, attributes_);
+  }
+  void backward(uint32_t dy, std::vector<uint32_t> operands, bool kept) {
+    if (kept) {
+      AttentionCase before(s_, attributes_, type_, wide_);
+      std::vector<uint32_t> copies;
+      for (size_t i = 0; i < operands.size(); ++i) {
+        copies.push_back(before.plan.buffer(i < 3 ? type_ : plan::F32, plan.shapeOf(operands[i])));
+        before.inputs[copies.back()] = inputs[operands[i]];
+      }
+      before.forward(copies, true);
+      LoadOptions wide;
+      wide.widen = true;
+      const std::vector<Values> made = before.plan.run("reference", before.inputs, before.wanted, wide);
+      const uint32_t found = plan.buffer(type_, y()), statistics = plan.buffer(plan::F32, lines());
+      inputs[found] = made[0];
+      for (double x : made[1])
+        inputs[statistics].push_back(double(float(x)));
+      operands.insert(operands.begin() + 3, {found, statistics});
+    }
+    operands.insert(operands.begin(), dy);
+    std::vector<uint32_t> results;
+    for (const Shape &shape : {q(), k(), v()})
+      results.push_back(output(wide_ ? plan::F32 : type_, shape));
+    plan.kernel("attention_grad", operands, results, attributes_);
+  }
+
+private:
+  const AttentionShape s_;
+  Attributes attributes_;
+  const plan::DType type_;
+  const bool wide_;
+};
+
 /// `type`: of q, k, v and dy. Of 16 bits, the bias is F32 nevertheless, and so are the results if they are `wide`.
 void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias,
                     plan::DType type = plan::F32, bool wide = true) {
-  a["rows_first"] = int64_t(s.rowsFirst);
-  if (type != plan::F32)
-    a["wide"] = int64_t(1); // the bias may be F32
-  Shape q = s.tensor(s.heads * s.group, s.rows, s.depth), k = s.tensor(s.heads, s.keys, s.depth);
-  Shape v = s.tensor(s.heads, s.keys, s.width), y = s.tensor(s.heads * s.group, s.rows, s.width);
-  for (bool grad : {false, true}) {
-    Case c;
-    c.tolerance = type == plan::F32 ? 1e-5 : wide ? 3e-5 : 4 * (type == plan::BF16 ? 0x1p-9 : 0x1p-12);
-    c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) + " v " + str(v) +
-             (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "");
-    std::vector<uint32_t> in, out;
-    for (const Shape &shape : grad ? std::vector<Shape>{y, q, k, v} : std::vector<Shape>{q, k, v})
-      in.push_back(c.input(random, type, shape));
-    if (bias)
-      in.push_back(c.input(random, plan::F32, *bias));
-    for (const Shape &shape : grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y})
-      out.push_back(c.output(wide ? plan::F32 : type, shape));
-    c.plan.kernel(grad ? "attention_grad" : "attention", in, out, a);
-    check(c);
-  }
+  for (const bool grad : {false, true})
+    for (const bool kept : {false, true}) {
+      AttentionCase c(s, a, type, wide);
+      c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(c.q()) + " k " + str(c.k()) + " v " +
+               str(c.v()) + (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "") +
+               (kept ? " with statistics" : "");
+      std::vector<uint32_t> operands;
+      for (const Shape &shape : {c.q(), c.k(), c.v()})
+        operands.push_back(c.input(random, type, shape));
+      if (bias)
+        operands.push_back(c.input(random, plan::F32, *bias));
+      if (grad)
+        c.backward(c.input(random, type, c.y()), operands, kept);
+      else
+        c.forward(operands, kept);
+      check(c);
+    }
 }
 
 void checkRandomShapes(Random &random, int count, plan::DType type) {
@@ -137,4 +192,25 @@ TEST_CASE("attention of transformers", "[conformance]") {
   // There are more keys than a block with the most rows holds.
   checkAttention(random, {{1}, 1, 1, 40, 3000, 16, 16, true}, causal, nullptr);
   checkAttention(random, {{}, 1, 1, 200, 1500, 16, 16, true}, {{"scale", 0.25}}, nullptr);
+}
+
+TEST_CASE("the gradient of rows that see masked keys alone", "[conformance]") {
+  // F32 holds these scores, but not the logarithms of their sums.
+  Random random(25);
+  for (const bool rowsFirst : {false, true})
+    for (const int64_t rows : {3, 40}) {
+      const AttentionShape s = {{2}, 2, 2, rows, 33, 8, 8, rowsFirst};
+      AttentionCase c(s, {{"scale", 0.5}}, plan::F32, true);
+      c.what = "masked rows";
+      std::vector<uint32_t> operands;
+      for (const Shape &shape : {c.q(), c.k(), c.v()}) {
+        operands.push_back(c.input(random, plan::F32, shape));
+        c.inputs[operands.back()] = random.integers(elementCount(shape), -1, 1);
+      }
+      operands.push_back(c.input(random, plan::F32, {rows, 1}));
+      for (int64_t row = 0; row < rows; ++row)
+        c.inputs[operands.back()][size_t(row)] = row % 3 == 1 ? -4096 : 0;
+      c.backward(c.input(random, plan::F32, c.y()), operands, true);
+      check(c);
+    }
 }

@@ -71,6 +71,14 @@ TEST_CASE("attention counts the scores that a row sees") {
   CHECK(kernel("attention", {q, k, v}, {y}, causal).flops == 2.0 * inside * (8 + 16));
   // Scores again, dq and dk; dp and dv.
   CHECK(kernel("attention_grad", {y, q, k, v}, {q, k, v}, causal).flops == 2.0 * inside * (3 * 8 + 2 * 16));
+  // Statistics cost nothing but their bytes, nor does the result beside them.
+  const Shape lines = {2, 6, 4};
+  const KernelWork plain = kernel("attention", {q, k, v}, {y}, causal),
+                   kept = kernel("attention", {q, k, v}, {y, lines}, causal),
+                   known = kernel("attention_grad", {y, q, k, v, y, lines}, {q, k, v}, causal);
+  CHECK(kept.flops == plain.flops);
+  CHECK(kept.bytes == plain.bytes + 4 * 2 * 6 * 4);
+  CHECK(known.flops == 2.0 * inside * (3 * 8 + 2 * 16));
 }
 
 TEST_CASE("a fused loop has one operation per instruction and element") {

@@ -93,6 +93,10 @@ plan::Plan manyKernels() {
   p.kernel("attention", {q, k, v, f({2, 1, 1, 5})}, {mixed}, scores);
   scores["rows_first"] = int64_t(0);
   p.kernel("attention_grad", {mixed, q, k, v}, {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})}, scores);
+  const uint32_t statistics = f({2, 4, 3});
+  p.kernel("attention", {q, k, v}, {mixed, statistics}, scores);
+  p.kernel("attention_grad", {mixed, q, k, v, mixed, statistics, f({2, 1, 1, 5})},
+           {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})}, scores);
   p.kernel("transpose", {f({2, 3, 4})}, {f({4, 2, 3})}, {{"perm", Shape{2, 0, 1}}});
   p.kernel("slice", {f({5, 6})}, {f({2, 3})},
            {{"starts", Shape{1, 0}}, {"limits", Shape{4, 6}}, {"strides", Shape{2, 2}}});

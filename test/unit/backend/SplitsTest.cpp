@@ -113,12 +113,14 @@ TEST_CASE("softmax, pooling and attention keep their bits under cuts of what the
       {"kernel", Shape{3, 3}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 1, 1, 1}}, {"include_pad", int64_t(1)}};
   cases.push_back({"avg_pool", {{"nchw", {4, 64, 16, 16}}}, {{"ncij", {4, 64, 8, 8}}}, "nc", window});
   const Operand q{"bhmd", {4, 8, 70, 32}}, k{"bhnd", {4, 8, 70, 32}}, v{"bhne", {4, 8, 70, 32}},
-      y{"bhme", {4, 8, 70, 32}};
+      y{"bhme", {4, 8, 70, 32}}, statistics{"bhm", {4, 8, 70}};
   for (int64_t causal : {0, 1}) {
     const Attributes scores = {
         {"scale", 0.2}, {"causal", causal}, {"outside", -1e9}, {"start", int64_t(0)}, {"rows_first", int64_t(0)}};
     cases.push_back({"attention", {q, k, v}, {y}, "bh", scores});
+    cases.push_back({"attention", {q, k, v}, {y, statistics}, "bh", scores});
     cases.push_back({"attention_grad", {y, q, k, v}, {q, k, v}, "bh", scores});
+    cases.push_back({"attention_grad", {y, q, k, v, y, statistics}, {q, k, v}, "bh", scores});
   }
   check(cases);
 }

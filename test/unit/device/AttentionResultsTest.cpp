@@ -36,11 +36,14 @@ struct Attention : Program {
             {"rows_first", int64_t(rowsFirst)}};
   }
   void forward(uint32_t y) { p.kernel("attention", {q, k, v}, {y}, attributes()); }
+  void forward(uint32_t y, uint32_t statistics) { p.kernel("attention", {q, k, v}, {y, statistics}, attributes()); }
   /// dq, dk, dv
-  std::vector<uint32_t> backward() {
+  std::vector<uint32_t> backward(const std::vector<uint32_t> &kept = {}) {
     const std::vector<uint32_t> results = {p.buffer(type, shape(4)), p.buffer(type, shape(4)),
                                            p.buffer(type, shape(6))};
-    p.kernel("attention_grad", {input(shape(6), type), q, k, v}, results, attributes());
+    std::vector<uint32_t> operands = {input(shape(6), type), q, k, v};
+    operands.insert(operands.end(), kept.begin(), kept.end());
+    p.kernel("attention_grad", operands, results, attributes());
     return results;
   }
 };
@@ -56,6 +59,31 @@ TEST_CASE("attention stores the 16 bits that its only reader wants") {
       a.p.kernel("cast", {a.p.alias(t, {120, 6})}, {a.output({120, 6}, type)});
       CHECK(a.places() == Places{1, 1});
     }
+}
+
+TEST_CASE("attention that keeps statistics stores 16 bits, too, and its gradient reads both") {
+  for (const bool rowsFirst : {false, true}) {
+    Attention a(rowsFirst);
+    const uint32_t t = a.p.buffer(plan::F32, a.shape(6)), y = a.output(a.shape(6), plan::BF16),
+                   statistics = a.output({2, 3, 20});
+    a.forward(t, statistics);
+    a.p.kernel("cast", {t}, {y});
+    CHECK(a.places() == Places{1, 1});
+    Attention b(rowsFirst, plan::BF16);
+    const uint32_t z = b.output(b.shape(6), plan::BF16), lines = b.output({2, 3, 20});
+    b.forward(z, lines);
+    const std::vector<uint32_t> d = b.backward({z, lines});
+    b.p.kernel("concat", {d[0], d[1], d[2]}, {b.output(b.shape(14), plan::BF16)}, {{"dim", int64_t(3)}});
+    CHECK(b.places() == Places{0, 2, 2});
+  }
+  // Statistics that nobody reads may have given up their memory when the conversion writes.
+  Attention c(true);
+  const uint32_t t = c.p.buffer(plan::F32, c.shape(6)), y = c.output(c.shape(6), plan::BF16),
+                 statistics = c.p.buffer(plan::F32, {2, 3, 20});
+  c.forward(t, statistics);
+  c.p.kernel("cast", {t}, {y});
+  c.move(statistics, y);
+  CHECK(c.places() == Places{0, 1});
 }
 
 TEST_CASE("attention that somebody else reads, too, or in another way, stays apart") {

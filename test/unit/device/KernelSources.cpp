@@ -64,6 +64,10 @@ PlanBuilder everything(plan::DType t) {
   const test::Attributes causal = {{"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -1e4}};
   p.kernel("attention", {q, k, v, in({2, 1, 1, 5}, t)}, {z}, causal);
   p.kernel("attention_grad", {z, q, k, v}, {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)}, causal);
+  const uint32_t lines = in({2, 4, 3}, bytesPerElement(t) == 2 ? plan::F32 : t);
+  p.kernel("attention", {q, k, v}, {z, lines}, causal);
+  p.kernel("attention_grad", {z, q, k, v, z, lines}, {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)},
+           causal);
   p.kernel("reshape", {a}, {in({24, 40}, t)});
   p.kernel("transpose", {in({64, 70}, t)}, {in({70, 64}, t)}, {{"perm", Shape{1, 0}}});
   p.kernel("transpose", {a}, {in({40, 3, 8}, t)}, {{"perm", Shape{2, 0, 1}}});

@@ -17,14 +17,14 @@ public:
 
   CudaKernel forward() {
     const TensorView q = rows(0, g_.q), k = rows(1, g_.k), v = rows(2, g_.v);
-    const TensorView p = probabilities(q, k, 3);
+    const TensorView p = probabilities(q, k);
     product(p, v, false, false, result(0, g_.y));
     return finish();
   }
 
   CudaKernel backward() {
     const TensorView dy = rows(0, g_.y), q = rows(1, g_.q), k = rows(2, g_.k), v = rows(3, g_.v);
-    const TensorView p = probabilities(q, k, 4), ds = scores();
+    const TensorView p = probabilities(q, k), ds = scores();
     product(p, dy, true, false, result(2, g_.v));
     product(dy, v, false, true, ds);
     lines(kernels::kAttentionScoreGradient, {at(p.data), at(ds.data)}, {});
@@ -136,14 +136,22 @@ private:
                                        std::move(arguments)});
   }
 
-  TensorView probabilities(const TensorView &q, const TensorView &k, size_t biasOperand) {
+  TensorView probabilities(const TensorView &q, const TensorView &k) {
     const TensorView p = scores();
     product(q, k, false, true, p);
     Constants more = biasConstants(g_, call_.outputs[0].dtype);
     more.push_back({"HEADS", wide(g_.heads())});
     more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
     more.push_back({"OUTSIDE", exactNumber(g_.outside)});
-    lines(kernels::kAttentionProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)}, more);
+    more.push_back({"LARGEST", exactNumber(kLargestStatistic)});
+    const bool gradient = call_.name() == "attention_grad";
+    more.push_back({"KEEPS", g_.hasStatistics && !gradient ? "1" : "0"});
+    more.push_back({"KNOWN", g_.hasStatistics && gradient ? "1" : "0"});
+    const TensorView &kept = !g_.hasStatistics ? p
+                             : gradient        ? call_.inputs[kGradientStatistics]
+                                               : call_.outputs[kStatisticsResult];
+    lines(kernels::kAttentionProbabilities,
+          {at(p.data), at((g_.hasBias ? call_.inputs.back() : p).data), at(kept.data)}, more);
     return p;
   }
 

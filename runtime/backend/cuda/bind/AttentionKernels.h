@@ -25,8 +25,8 @@ struct PlacedRows {
 /// As `r` says, in a tensor whose rows of heads have `width` elements: those of `r`, and others beside them.
 PlacedRows placedRows(const AttentionGeometry::Rows &r, Place first, plan::DType type, int64_t width);
 
-/// Where everything lies but the bias: dy, q, k, v of the call, and its results. Operands are of one type, results,
-/// too.
+/// Where everything lies but the bias and what attention keeps for its gradient: dy, q, k, v of the call, and its
+/// results. Operands are of one type, results, too.
 struct AttentionPlaces {
   std::vector<PlacedRows> operands, results;
 };

@@ -4,10 +4,11 @@
 // some rows and columns of a tile. Products of tiles are scalar arithmetic, and in bfloat16 those of tensor cores:
 // scores and what is made of them are F32 in both cases. Forward: an online softmax (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018) as in Dao et al., "FlashAttention" (2022): maximum and sum of a row are
-// corrected as tiles go by, and with them what has been summed of the result. The gradient keeps nothing from the
-// forward pass:
+// corrected as tiles go by, and with them what has been summed of the result. The gradient:
 //
-//   1  per row: maximum m, 1 / sum, and delta = dy . y, by the forward pass once more
+//   1  per row: maximum m, 1 / sum, and delta = dy . y. Where y and the statistics are operands that is delta alone,
+//      with the statistic as m and 1 for the rest. Without them, and for a block with a statistic that does not tell
+//      the probabilities (AttentionGeometry.h), it is the forward pass once more
 //   2  per tile of keys: dv += P^T dy, dk += dS^T q over all rows of all heads that meet it
 //   3  per tile of rows: dq += dS k
 //
@@ -77,7 +78,8 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const 
                          {"KEYS", wide(g.keys())},
                          {"DEPTH", wide(g.q.depth)},
                          {"WIDTH", wide(g.v.depth)},
-                         {"LINES", wide(g.batches * g.heads() * g.rows())},
+                         {"LINES", wide(g.lines())},
+                         {"LARGEST", exactNumber(kLargestStatistic)},
                          {"INSIDE", insideCode(g)},
                          {"SCALE", exactNumber(g.scale)},
                          {"OUTSIDE", exactNumber(g.outside)},
@@ -115,7 +117,7 @@ AttentionPlaces attentionPlaces(const KernelCall &call) {
   auto add = [](std::vector<PlacedRows> &list, const AttentionGeometry::Rows &r, const TensorView &view) {
     list.push_back(placedRows(r, at(view.data), view.dtype, r.depth));
   };
-  const bool gradient = call.outputs.size() > 1;
+  const bool gradient = call.name() == "attention_grad";
   const TensorView *operand = call.inputs.data() + (gradient ? 1 : 0);
   if (gradient)
     add(places.operands, g.y, call.inputs[0]);
@@ -136,16 +138,21 @@ CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &pla
   const AttentionGeometry g = *attentionGeometry(call);
   const Constants constants = constantsOf(call, g, places);
   const bool tensor = takesTensorCores(places), wideNumbers = places.operands[0].type == plan::F64;
-  const int64_t lines = g.batches * g.heads() * g.rows(), tile = tensor ? kTensorTile : 16 * tileFactor(g, wideNumbers);
+  const int64_t lines = g.lines(), tile = tensor ? kTensorTile : 16 * tileFactor(g, wideNumbers);
   CudaKernel kernel;
   kernel.description = tensor ? "generated, tiled, tensor cores" : "generated, tiled";
   if (lines == 0)
     return kernel;
+  const TensorView *kept = nullptr; // the statistics
+  if (g.hasStatistics)
+    kept = places.results.size() > 1 ? &call.inputs[kGradientStatistics] : &call.outputs[kStatisticsResult];
   const std::string tiles = std::string(kernels::kAttentionTiles) +
                             (tensor ? kernels::kAttentionTensorProducts : kernels::kAttentionScalarProducts);
   auto add = [&](const std::string &body, bool gradient, int64_t tasks, std::vector<Place> arguments) {
     Constants all = constants;
     all.push_back({"GRADIENT", gradient ? "1" : "0"});
+    all.push_back({"KEPT", kept ? "1" : "0"});
+    all.push_back({"L", memoryType(kept ? kept->dtype : plan::F32)});
     Launch launch{withConstants(all, (tiles + body).c_str()),
                   {uint32_t(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
                   256,
@@ -156,18 +163,19 @@ CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &pla
   const bool gradient = places.results.size() > 1;
   const PlacedRows *operand = places.operands.data() + (gradient ? 1 : 0);
   const Place q = operand[0].first, k = operand[1].first, v = operand[2].first, none,
-              bias = g.hasBias ? at(call.inputs.back().data) : none; // none: never read or written
+              bias = g.hasBias ? at(call.inputs.back().data) : none, // none: never read or written
+      keptLines = kept ? at(kept->data) : none;
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
   const std::string forward = std::string(kernels::kAttentionRowTotals) + kernels::kAttentionForward;
   if (!gradient) {
-    add(forward, false, rowTasks, {q, k, v, bias, none, places.results[0].first, none});
+    add(forward, false, rowTasks, {q, k, v, bias, none, none, places.results[0].first, none, keptLines});
     return kernel;
   }
-  const Place dy = places.operands[0].first,
+  const Place dy = places.operands[0].first, y = kept ? at(call.inputs[kGradientY].data) : none,
               statistics = kernel.reserve(3 * uint64_t(lines) * (wideNumbers ? sizeof(double) : sizeof(float)));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
   const std::string gradientTiles = kernels::kAttentionGradientTiles;
-  add(forward, true, rowTasks, {q, k, v, bias, dy, none, statistics});
+  add(forward, true, rowTasks, {q, k, v, bias, dy, y, none, statistics, keptLines});
   add(gradientTiles + kernels::kAttentionKeyGradients, true, keyTasks,
       {q, k, v, bias, dy, statistics, places.results[1].first, places.results[2].first});
   add(gradientTiles + kernels::kAttentionRowGradients, true, rowTasks,

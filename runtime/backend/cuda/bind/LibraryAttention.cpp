@@ -1,9 +1,9 @@
 // Attention and its gradient by the library's own kernels. They hold a tile of scores at a time as the generated ones
 // do, and multiply probabilities of 16 bits.
 //
-// The program keeps nothing for the gradient (docs/adr/0011-attention.md), and the library's gradient reads the result
-// and the statistics of its rows. So it is two calls: attention once more into scratch memory, two products of seven,
-// and the gradient.
+// The library's gradient reads the result and the statistics of its rows, as the program's does. A plan may be older
+// and keep neither (docs/adr/0011-attention.md). Then it is two calls: attention once more into scratch memory, two
+// products of seven, and the gradient.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 
 #include <algorithm>
@@ -55,9 +55,14 @@ bool aligned(const PlacedRows &rows) {
 
 class LibraryCalls {
 public:
-  LibraryCalls(const AttentionGeometry &g, const AttentionPlaces &places, const Place &bias, plan::DType biasType,
-               bool causal, const std::array<int64_t, 4> &biasApart)
-      : g_(g), places_(places), bias_(bias), gradient_(places.results.size() > 1) {
+  /// kept: y and the statistics of a gradient, or where attention puts its statistics; as far as the call has them.
+  struct Kept {
+    std::optional<PlacedRows> y;
+    std::optional<Place> statistics;
+  };
+  LibraryCalls(const AttentionGeometry &g, const AttentionPlaces &places, const Kept &kept, const Place &bias,
+               plan::DType biasType, bool causal, const std::array<int64_t, 4> &biasApart)
+      : g_(g), places_(places), kept_(kept), bias_(bias), gradient_(places.results.size() > 1) {
     const PlacedRows *operand = places.operands.data() + (gradient_ ? 1 : 0);
     all_.dtype = operand->type;
     all_.causal = causal;
@@ -81,6 +86,8 @@ public:
     put(TESSERA_ATTENTION_DQ, places.results[0]);
     put(TESSERA_ATTENTION_DK, places.results[1]);
     put(TESSERA_ATTENTION_DV, places.results[2]);
+    if (kept.y)
+      put(TESSERA_ATTENTION_Y, *kept.y);
   }
 
   /// `batches` at a time. Fewer need less workspace.
@@ -90,16 +97,18 @@ public:
         "cuDNN " + dtypeName(plan::DType(all_.dtype)) + (batches < g_.batches ? ", a batch at a time" : "");
     TesseraAttention what = all_;
     what.batches = batches;
-    std::array<Place, 3> kept;
-    if (gradient_) {
-      const auto bytes = uint64_t(bytesPerElement(places_.operands[0].type));
-      const uint64_t lines = uint64_t(batches * g_.heads() * g_.rows());
-      kept = {kernel.reserve(lines * uint64_t(g_.v.depth) * bytes), kernel.reserve(lines * sizeof(float)),
-              kernel.reserve(lines * sizeof(float))};
-      int64_t *y = what.apart[TESSERA_ATTENTION_Y];
-      y[2] = g_.heads() * g_.v.depth;
-      y[1] = g_.v.depth;
-      y[0] = g_.rows() * y[2];
+    const uint64_t batchLines = uint64_t(g_.heads() * g_.rows()), lines = uint64_t(batches) * batchLines;
+    const bool repeats = gradient_ && !kept_.y;
+    Place y, statistics, delta; // in scratch memory
+    if (gradient_)
+      delta = kernel.reserve(lines * sizeof(float));
+    if (repeats) {
+      y = kernel.reserve(lines * uint64_t(g_.v.depth) * uint64_t(bytesPerElement(places_.operands[0].type)));
+      statistics = kernel.reserve(lines * sizeof(float));
+      int64_t *apart = what.apart[TESSERA_ATTENTION_Y];
+      apart[2] = g_.heads() * g_.v.depth;
+      apart[1] = g_.v.depth;
+      apart[0] = g_.rows() * apart[2];
     }
     for (int64_t first = 0; first < g_.batches; first += batches) {
       LibraryAttention call{what, {}};
@@ -109,14 +118,21 @@ public:
               further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
       if (g_.hasBias)
         call.tensors[TESSERA_ATTENTION_BIAS] = further(bias_, first * biasBytes_);
-      if (gradient_) {
-        call.tensors[TESSERA_ATTENTION_Y] = kept[0];
-        call.tensors[TESSERA_ATTENTION_STATISTICS] = kept[1];
+      if (kept_.statistics) {
+        call.tensors[TESSERA_ATTENTION_STATISTICS] =
+            further(*kept_.statistics, first * int64_t(batchLines * sizeof(float)));
+        call.what.statistics = gradient_ ? 0 : 1;
+      }
+      if (repeats) {
+        call.tensors[TESSERA_ATTENTION_Y] = y;
+        call.tensors[TESSERA_ATTENTION_STATISTICS] = statistics;
         call.what.statistics = 1;
         kernel.actions.push_back(call);
         call.what.statistics = 0;
+      }
+      if (gradient_) {
         call.what.gradient = 1;
-        call.tensors[TESSERA_ATTENTION_DELTA] = kept[2];
+        call.tensors[TESSERA_ATTENTION_DELTA] = delta;
       }
       kernel.actions.push_back(call);
     }
@@ -137,6 +153,7 @@ private:
 
   const AttentionGeometry &g_;
   const AttentionPlaces &places_;
+  const Kept &kept_;
   const Place bias_;
   const bool gradient_;
   int64_t biasBytes_ = 0; // between batches
@@ -165,11 +182,21 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   const Place bias = g.hasBias ? at(call.inputs.back().data) : Place();
   if (!isCausal || !apart || bias.value % 16 != 0 || (biasType != type && biasType != plan::F32))
     return {};
-  LibraryCalls library(g, places, bias, biasType, *isCausal, *apart);
+  LibraryCalls::Kept kept;
+  if (g.hasStatistics) {
+    const TensorView &statistics = gradient ? call.inputs[kGradientStatistics] : call.outputs[kStatisticsResult];
+    kept.statistics = at(statistics.data);
+    if (gradient)
+      kept.y = placedRows(g.y, at(call.inputs[kGradientY].data), type, g.y.depth);
+    if (statistics.dtype != plan::F32 || kept.statistics->value % 16 != 0 || (kept.y && !aligned(*kept.y)))
+      return {};
+  }
+  LibraryCalls library(g, places, kept, bias, biasType, *isCausal, *apart);
   std::vector<CudaKernel> choices = {library.calls(g.batches)};
   // A gradient whose results do not vary needs workspace for parts of all sums.
   const bool evenBias = !g.hasBias || (*apart)[0] * int64_t(bytesPerElement(biasType)) % 16 == 0;
-  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias)
+  const bool evenStatistics = !kept.statistics || g.heads() * g.rows() * int64_t(sizeof(float)) % 16 == 0;
+  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics)
     choices.push_back(library.calls(1));
   return choices;
 }

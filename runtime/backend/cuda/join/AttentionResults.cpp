@@ -19,15 +19,19 @@ public:
       for (const TensorView &view : *views)
         if (!view.layout.plain())
           return std::nullopt;
-    std::optional<std::vector<PlacedRows>> stored = call().outputs.size() == 1 ? narrowed(reader) : beside(reader);
+    std::optional<std::vector<PlacedRows>> stored = isGradient() ? beside(reader) : narrowed(reader);
     if (!stored)
       return std::nullopt;
     JoinedKernel both;
     both.set.steps = {first_, reader};
     both.set.accesses = {joined_.accesses()[first_], joined_.accesses()[reader]};
     both.set.accesses[0].writes.clear();
+    if (keepsStatistics())
+      both.set.accesses[0].writes.push_back(joined_.accesses()[first_].writes[kStatisticsResult]);
     both.set.accesses[1].reads.clear();
-    if (meet(both.set.accesses[1].writes, both.set.accesses[0].reads))
+    // The statistics' memory may be free again when the reader writes, if nobody reads them.
+    if (meet(both.set.accesses[1].writes, both.set.accesses[0].reads) ||
+        meet(both.set.accesses[1].writes, both.set.accesses[0].writes))
       return std::nullopt;
     AttentionPlaces places = attentionPlaces(call());
     places.results = std::move(*stored);
@@ -42,11 +46,12 @@ public:
     return both;
   }
 
-  /// The step that reads all results, if nothing else does.
+  /// The step that reads all results but statistics, if nothing else does.
   std::optional<size_t> reader() const {
     std::optional<size_t> found;
-    for (uint32_t out : kernel(first_).outputs())
-      if (uses_.kept(out) || uses_.reads(out) != 1 || uses_.writes(out) != 1)
+    for (int i = 0; i < (isGradient() ? kernel(first_).outputs_size() : 1); ++i)
+      if (const uint32_t out = kernel(first_).outputs(i);
+          uses_.kept(out) || uses_.reads(out) != 1 || uses_.writes(out) != 1)
         return std::nullopt;
     for (size_t s = first_ + 1; s < calls_.size() && !found; ++s)
       if (calls_[s].kernel && reads(s, 0))
@@ -57,6 +62,8 @@ public:
 private:
   const plan::Kernel &kernel(size_t s) const { return program_.steps(int(s)).kernel(); }
   const KernelCall &call() const { return calls_[first_]; }
+  bool isGradient() const { return call().name() == "attention_grad"; }
+  bool keepsStatistics() const { return !isGradient() && call().outputs.size() > kStatisticsResult; }
 
   /// The operand of a step that is the result number `o`.
   std::optional<size_t> reads(size_t s, size_t o) const {

@@ -1,8 +1,9 @@
-// If dy is null, y is stored. Otherwise the statistics [3, LINES] are stored: maximum, 1 / sum,
-// delta.
+// Without GRADIENT y is stored, and if KEPT log sum e^score of each row. With it the statistics [3, LINES] are stored:
+// maximum, 1 / sum, delta; if KEPT, y_kept and kept are what the forward pass has stored.
 extern "C" __global__ void __launch_bounds__(256, 1)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const B *__restrict__ bias,
-      const T *__restrict__ dy, S *__restrict__ y, A *__restrict__ statistics) {
+      const T *__restrict__ dy, const T *__restrict__ y_kept, S *__restrict__ y, A *__restrict__ statistics,
+      L *__restrict__ kept) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x;
   const A lowest = (A)LOWEST;
@@ -17,6 +18,32 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     A delta[HELD_ROWS], top[HELD_ROWS], sum[HELD_ROWS];
     EACH (i, HELD_ROWS)
       delta[i] = 0;
+    const i64 line = (batch * HEADS + head) * ROWS + first;
+#if GRADIENT && KEPT
+    bool tells = true;
+    EACH (i, HELD_ROWS)
+      if (row_at(t, i) < rows) {
+        const A known = (A)kept[line + row_at(t, i)];
+        tells &= known < (A)LARGEST && known > -(A)LARGEST;
+      }
+    if (!__syncthreads_or(!tells)) {
+      EACH (i, HELD_ROWS)
+        if (row_at(t, i) < rows) {
+          const i64 at = Y_BASE(batch, head) + (first + row_at(t, i)) * Y_STRIDE;
+          for (i64 c = sharer(t); c < WIDTH; c += SHARERS)
+            delta[i] += (A)LOAD(dy[at + c]) * (A)LOAD(y_kept[at + c]);
+        }
+      totals(delta, false, h, t);
+      EACH (i, HELD_ROWS)
+        if (sharer(t) == 0 && row_at(t, i) < rows) {
+          statistics[line + row_at(t, i)] = (A)kept[line + row_at(t, i)];
+          statistics[LINES + line + row_at(t, i)] = 1;
+          statistics[2 * LINES + line + row_at(t, i)] = delta[i];
+        }
+      __syncthreads();
+      continue;
+    }
+#endif
     for (i64 column = 0; column < WIDTH; column += 16 * COLUMNS) {
       A o[HELD_ROWS][HELD_COLUMNS];
       EACH (i, HELD_ROWS)
@@ -90,11 +117,14 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       totals(delta, false, h, t);
       EACH (i, HELD_ROWS)
         if (sharer(t) == 0 && row_at(t, i) < rows) {
-          const i64 line = (batch * HEADS + head) * ROWS + first + row_at(t, i);
-          statistics[line] = top[i];
-          statistics[LINES + line] = (A)1 / sum[i];
-          statistics[2 * LINES + line] = delta[i];
+          statistics[line + row_at(t, i)] = top[i];
+          statistics[LINES + line + row_at(t, i)] = (A)1 / sum[i];
+          statistics[2 * LINES + line + row_at(t, i)] = delta[i];
         }
+    } else if (KEPT) {
+      EACH (i, HELD_ROWS)
+        if (sharer(t) == 0 && row_at(t, i) < rows)
+          kept[line + row_at(t, i)] = (L)(top[i] + op_log(sum[i]));
     }
     __syncthreads();
   }

@@ -1,5 +1,6 @@
-// One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`.
-extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias) {
+// One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`. kept: where KEEPS,
+// log sum e^score of each row goes there; where KNOWN, it is there.
+extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias, T *__restrict__ kept) {
   __shared__ double shared[BLOCK];
   const int t = (int)threadIdx.x;
   for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
@@ -14,6 +15,14 @@ extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias)
       p[j] = (T)((j < inside ? SCALE * (double)p[j] : OUTSIDE) + BIAS(at + j * BIAS_KEY));
       top = op_max(top, (double)p[j]);
     }
+#if KNOWN
+    const double known = (double)kept[line];
+    if (known < LARGEST && known > -LARGEST) {
+      for (i64 j = t; j < KEYS; j += BLOCK)
+        p[j] = op_exp((T)((double)p[j] - known));
+      continue;
+    }
+#endif
     top = total(top, shared, t, true);
     double mine = 0;
     for (i64 j = t; j < KEYS; j += BLOCK)
@@ -21,5 +30,9 @@ extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias)
     const double sum = total(mine, shared, t, false);
     for (i64 j = t; j < KEYS; j += BLOCK)
       p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum);
+#if KEEPS
+    if (t == 0)
+      kept[line] = (T)(top + op_log(sum));
+#endif
   }
 }
