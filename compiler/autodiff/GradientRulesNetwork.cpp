@@ -91,11 +91,29 @@ static void batchNorm(BatchNormOp op, Context &c) {
     c.give(i, grad->getResult(i));
 }
 
+// The same operator with its statistics, in the place of `op`. That stays without a reader in the program, since a
+// caller may hold its result.
+static AttentionOp withStatistics(AttentionOp op, Context &c) {
+  if (op.getKeepsStatistics())
+    return op;
+  OpBuilder builder(op);
+  NamedAttrList attributes(op->getAttrDictionary());
+  attributes.set(op.getKeepsStatisticsAttrName(), builder.getUnitAttr());
+  auto made = AttentionOp::create(builder, op.getLoc(), op->getOperands(), attributes.getAttrs());
+  op->removeAttr(kNameAttr);
+  op.getY().replaceAllUsesWith(made.getY());
+  return made;
+}
+
 static void attention(AttentionOp op, Context &c) {
   if (op.getBias() && c.needs(3))
     return c.fail("its bias has no gradient rule");
-  auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), op.getBias(), op.getScale(),
-                                        op.getCausal(), op.getOutside(), op.getStart(), op.getRowsFirst());
+  if (op.getKeepsStatistics() && c.dy(1))
+    return c.fail("its statistics may only feed its gradient, but the loss depends on them");
+  AttentionOp kept = withStatistics(op, c);
+  auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), kept.getY(), kept.getStatistics(),
+                                        op.getBias(), op.getScale(), op.getCausal(), op.getOutside(), op.getStart(),
+                                        op.getRowsFirst());
   for (unsigned i = 0; i < 3; ++i)
     c.give(i, grad->getResult(i));
 }

@@ -30,15 +30,17 @@ namespace {
 Type narrowElement(Operation *product) { return getElementTypeOrSelf(product->getOperand(0)); }
 
 bool isReadNarrow(Operation &op) {
-  return op.hasAttr(graph::kWide) && !op.use_empty() && all_of(op.getUsers(), [&](Operation *reader) {
-           return reader->hasAttr(graph::kRoundsAttr) &&
-                  getElementTypeOrSelf(reader->getResult(0)) == narrowElement(&op);
-         });
+  if (!op.hasAttr(graph::kWide))
+    return false;
+  ResultRange sums = graph::sumsOf(&op);
+  return !sums.use_empty() && all_of(sums.getUsers(), [&](Operation *reader) {
+    return reader->hasAttr(graph::kRoundsAttr) && getElementTypeOrSelf(reader->getResult(0)) == narrowElement(&op);
+  });
 }
 
 void narrow(Operation *product) {
   product->removeAttr(graph::kWide);
-  for (Value sum : product->getResults()) {
+  for (Value sum : graph::sumsOf(product)) {
     const SmallVector<Operation *> conversions(sum.getUsers());
     sum.setType(cast<RankedTensorType>(sum.getType()).clone(narrowElement(product)));
     for (Operation *conversion : conversions) {

@@ -83,7 +83,7 @@ private:
     case Precision::Wide:
       return;
     case Precision::Products:
-      for (Value result : op->getResults())
+      for (Value result : sumsOf(op))
         if (isSingle(result))
           narrowValues_.insert(result);
       return;

@@ -145,7 +145,7 @@ private:
     if (maker(v) < 0 || !isNarrowing(program_.operators[size_t(maker(v))]))
       return false;
     Operation *product = program_.operators[size_t(maker(v))]->getOperand(0).getDefiningOp();
-    return product && product->hasAttr(kWide) && llvm::all_of(product->getUsers(), isNarrowing);
+    return product && product->hasAttr(kWide) && llvm::all_of(sumsOf(product).getUsers(), isNarrowing);
   }
 
   struct Choice {

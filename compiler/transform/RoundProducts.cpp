@@ -50,7 +50,7 @@ public:
     std::vector<Operation *> additions; // in the order of the program
     for (Operation *op : program_.operators)
       if (isStoredNarrow(op)) {
-        for (Operation *conversion : op->getUsers())
+        for (Operation *conversion : sumsOf(op).getUsers())
           conversion->setAttr(kRoundsAttr, UnitAttr::get(op->getContext()));
       } else if (isNarrowAddition(op)) {
         additions.push_back(op);
@@ -113,10 +113,10 @@ private:
   }
 
   bool isStoredNarrow(Operation *op) const {
-    if (!op->hasAttr(kWide) || op->use_empty())
+    if (!op->hasAttr(kWide) || sumsOf(op).use_empty())
       return false;
     const Type narrow = getElementTypeOrSelf(op->getOperand(0));
-    return llvm::all_of(op->getUsers(), [&](Operation *reader) {
+    return llvm::all_of(sumsOf(op).getUsers(), [&](Operation *reader) {
       return isNarrowing(reader) && getElementTypeOrSelf(reader->getResult(0)) == narrow &&
              isStored(reader->getResult(0));
     });

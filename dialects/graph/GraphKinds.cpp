@@ -126,10 +126,13 @@ Precision precisionOf(Operation *op) {
 
 bool isFactor(OpOperand &operand) {
   return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
-      .Case<AttentionOp, AttentionGradOp>([&](auto o) {
-        return !o.getBias() || operand.getOperandNumber() + 1 != o->getNumOperands(); // the bias is the last
-      })
+      .Case([&](AttentionOp o) { return operand.getOperandNumber() <= o.getVMutable().getOperandNumber(); })
+      .Case([&](AttentionGradOp o) { return operand.getOperandNumber() <= o.getYMutable().getOperandNumber(); })
       .Default([](Operation *) { return true; });
+}
+
+ResultRange sumsOf(Operation *op) {
+  return llvm::isa<AttentionOp>(op) ? op->getResults().take_front() : op->getResults();
 }
 
 std::optional<PlainReduction> plainReduction(Operation *op) {

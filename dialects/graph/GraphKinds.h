@@ -88,6 +88,9 @@ Precision precisionOf(mlir::Operation *op);
 /// Whether an operator that sums products multiplies the operand. What it only adds stays in float32, such as a mask
 /// with numbers that 16 bits do not hold.
 bool isFactor(mlir::OpOperand &operand);
+/// The results of such an operator that are sums of products. Others, as statistics of rows, are float32 whatever kWide
+/// says.
+mlir::ResultRange sumsOf(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kWide = "wide";
 
 } // namespace tessera::graph

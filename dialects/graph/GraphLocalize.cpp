@@ -119,7 +119,8 @@ void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank, SmallVectorImp
 double pairs(const Shape &q, const Shape &k, bool rowsFirst) {
   return elements(q) / double(q.back()) * double(k[k.size() - (rowsFirst ? 3 : 2)]);
 }
-/// Operations per score: scaling, bias, exponential, sum and division.
+/// Operations per score: scaling, bias, exponential, sum and division. In the gradient, which need not sum: scaling,
+/// bias, exponential, difference and product.
 constexpr double kScoreFlops = 8;
 } // namespace
 
@@ -138,7 +139,7 @@ double AttentionOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resu
 }
 double AttentionGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
   const Shape &q = operandShapes[1], &k = operandShapes[2], &v = operandShapes[3];
-  return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + 2 * kScoreFlops);
+  return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + kScoreFlops);
 }
 
 /// The number of groups of one rank, in padded blocks with those of padding.

@@ -529,23 +529,27 @@ def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
     that of the whole tensor in global programs; on a shard of the rows, localisation adds its first row.
     The scores are never in memory as a whole. Rule: "b.. h m d, b.. h n d, b.. h n e -> b.. h m e | whole n d". Where
     h > u, the heads of q are (u g) and those of k and v are u. A cut of e makes every rank compute all scores.
+    `keeps_statistics`: the second result [b.., h, m] (with `rows_first`, too) is log sum e^score of each row, for the
+    gradient; of the type of the scores. In the rule it is "b.. h m": a cut of e leaves it whole.
   }];
   let arguments = !con((ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Optional<Graph_Tensor>:$bias),
-                       scoreAttributes);
-  let results = (outs Graph_Tensor:$y);
+                       scoreAttributes, (ins UnitAttr:$keeps_statistics));
+  let results = (outs Graph_Tensor:$y, Optional<Graph_Tensor>:$statistics);
 }
 
 def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
-  let summary = "dy, q, k, v, bias -> dq, dk, dv; the bias has no gradient";
+  let summary = "dy, q, k, v, y, statistics, bias -> dq, dk, dv; the bias has no gradient";
   let description = [{
-    Computes the probabilities p again, whole rows at a time, so that no tensor of the size of the scores is kept:
-    dp = dy v^T, ds = p * (dp - sum(p * dp) along n), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient
-    goes through pairs that are outside.
-    Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e -> b.. h m d, b.. h n d, b.. h n e | sum m | whole n d e
-    | linear 0", with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv partial.
+    y and statistics are what attention made of q, k, v and bias. So the probabilities are p = e^(scores - statistics),
+    no tensor of the size of the scores is kept, and no row is summed again: dp = dy v^T, ds = p * (dp - sum(dy * y)
+    along e), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient goes through pairs that are outside.
+    A statistic so large that it tells p too roughly is made again.
+    Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e, b.. h m e, b.. h m -> b.. h m d, b.. h n d, b.. h n e | sum m
+    | whole n d e | linear 0", with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv
+    partial.
   }];
-  let arguments = !con((ins Graph_Tensor:$dy, Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v,
-                            Optional<Graph_Tensor>:$bias), scoreAttributes);
+  let arguments = !con((ins Graph_Tensor:$dy, Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Graph_Tensor:$y,
+                            Graph_Tensor:$statistics, Optional<Graph_Tensor>:$bias), scoreAttributes);
   let results = (outs Graph_Tensor:$dq, Graph_Tensor:$dk, Graph_Tensor:$dv);
 }
 

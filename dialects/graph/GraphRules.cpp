@@ -206,7 +206,8 @@ Expected<ShardingRule> ScatterAddOp::getShardingRule() {
 
 namespace {
 /// The rule of attention or its gradient. `text` lists the tensors without the bias, each as one word: "qX" has the
-/// rows and heads of q and then X, "kX" those of k and v and then X. The factors of the bias follow from its extents.
+/// rows and heads of q and then X, "kX" those of k and v and then X, "s" the heads and then the rows of q. The factors
+/// of the bias follow from its extents.
 template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
   bool rowsFirst = op.getRowsFirst();
   int64_t heads = tensor(op.getQ()).getDimSize(tensor(op.getQ()).getRank() - (rowsFirst ? 2 : 3));
@@ -215,13 +216,13 @@ template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef tex
   std::string rule;
   for (StringRef word : llvm::split(text, ' ')) {
     // Rows of q are m, rows of k and v are n.
-    bool query = word.starts_with("q"), key = word.starts_with("k");
-    if (!query && !key) {
+    const bool query = word.starts_with("q"), key = word.starts_with("k"), line = word.starts_with("s");
+    if (!query && !key && !line) {
       rule += word.str() + " ";
       continue;
     }
-    std::string head = !grouped ? "h" : query ? "(u g)" : "u", row = query ? "m" : "n";
-    rule += "... " + (rowsFirst ? row + " " + head : head + " " + row) + " " + word.drop_front().str() + " ";
+    std::string head = !grouped ? "h" : key ? "u" : "(u g)", row = key ? "n" : "m";
+    rule += "... " + (rowsFirst && !line ? row + " " + head : head + " " + row) + " " + word.drop_front().str() + " ";
   }
   rule += clauses.str();
   if (grouped && clauses.contains("sum m"))
@@ -248,10 +249,10 @@ template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef tex
 } // namespace
 
 Expected<ShardingRule> AttentionOp::getShardingRule() {
-  return attentionRule(*this, "qd, kd, ke -> qe", "| whole n d");
+  return attentionRule(*this, getKeepsStatistics() ? "qd, kd, ke -> qe, s" : "qd, kd, ke -> qe", "| whole n d");
 }
 Expected<ShardingRule> AttentionGradOp::getShardingRule() {
-  return attentionRule(*this, "qe, qd, kd, ke -> qd, kd, ke", "| sum m | whole n d e | linear 0");
+  return attentionRule(*this, "qe, qd, kd, ke, qe, s -> qd, kd, ke", "| sum m | whole n d e | linear 0");
 }
 
 // Where windows overlap, gradients would cross the border of a block in both directions, so a spatial dimension may

@@ -387,16 +387,31 @@ LogicalResult checkAttention(Loc loc, Value qValue, Value kValue, Value vValue, 
     return fail(loc, "the bias of attention does not broadcast to its scores");
   return success();
 }
+
+/// The type of what attention makes of q, k and v.
+template <typename Adaptor> RankedTensorType mixedType(Adaptor adaptor, bool wide) {
+  const RankedTensorType q = tensor(adaptor.getQ());
+  dist::Shape shape(q.getShape());
+  shape.back() = tensor(adaptor.getV()).getShape().back();
+  return RankedTensorType::get(shape, productElement(q.getElementType(), wide));
+}
+/// The type of a number for each row of each head.
+template <typename Adaptor> RankedTensorType statisticsType(Adaptor adaptor) {
+  const RankedTensorType q = tensor(adaptor.getQ());
+  dist::Shape shape(q.getShape().drop_back());
+  if (adaptor.getRowsFirst())
+    std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
+  return RankedTensorType::get(shape, productElement(q.getElementType(), true));
+}
 } // namespace
 
 LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
                             adaptor.getRowsFirst())))
     return failure();
-  dist::Shape shape(tensor(adaptor.getQ()).getShape());
-  shape.back() = tensor(adaptor.getV()).getShape().back();
-  results.push_back(
-      RankedTensorType::get(shape, productElement(tensor(adaptor.getQ()).getElementType(), adaptor.getWide())));
+  results.push_back(mixedType(adaptor, adaptor.getWide()));
+  if (adaptor.getKeepsStatistics())
+    results.push_back(statisticsType(adaptor));
   return success();
 }
 
@@ -404,11 +419,11 @@ LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor 
   if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
                             adaptor.getRowsFirst())))
     return failure();
-  dist::Shape shape(tensor(adaptor.getQ()).getShape());
-  shape.back() = tensor(adaptor.getV()).getShape().back();
-  if (tensor(adaptor.getDy()).getShape() != ArrayRef<int64_t>(shape) ||
-      tensor(adaptor.getDy()).getElementType() != tensor(adaptor.getQ()).getElementType())
-    return fail(loc, "dy is not what attention makes of q, k and v");
+  const RankedTensorType y = mixedType(adaptor, /*wide=*/false);
+  if (tensor(adaptor.getDy()) != y || tensor(adaptor.getY()) != y)
+    return fail(loc, "dy or y is not what attention makes of q, k and v");
+  if (tensor(adaptor.getStatistics()) != statisticsType(adaptor))
+    return fail(loc, "the statistics are not those of the rows of q");
   for (Value v : {adaptor.getQ(), adaptor.getK(), adaptor.getV()})
     results.push_back(tensor(v).clone(productElement(tensor(v).getElementType(), adaptor.getWide())));
   return success();

@@ -210,7 +210,7 @@ static void softmaxLikeGrad(Call &c, bool logarithm) {
 /// Attention with all scores written down. Tensors are [batch.., heads, rows, depth], or with rows before heads.
 struct Attention {
   Call &c;
-  const Tensor &q, &k, &v, *bias;
+  const Tensor &q, &k, &v, *statistics, *bias;
   bool rowsFirst;
   size_t rank = q.shape.size();
   int64_t rows = q.shape[rank - (rowsFirst ? 3 : 2)], keys = k.shape[rank - (rowsFirst ? 3 : 2)];
@@ -218,17 +218,24 @@ struct Attention {
   int64_t depth = q.shape.back(), width = v.shape.back();
   double scale = c.real("scale");
 
-  Attention(Call &call, unsigned first)
-      : c(call), q(*c.in[first]), k(*c.in[first + 1]), v(*c.in[first + 2]),
-        bias(c.in.size() > first + 3 ? c.in[first + 3] : nullptr), rowsFirst(c.flag("rows_first")) {}
+  /// The gradient: dy, q, k, v, y, statistics, bias.
+  Attention(Call &call, bool gradient)
+      : c(call), q(*c.in[gradient ? 1 : 0]), k(*c.in[gradient ? 2 : 1]), v(*c.in[gradient ? 3 : 2]),
+        statistics(gradient ? c.in[5] : nullptr),
+        bias(c.in.size() > (gradient ? 6 : 3) ? c.in[gradient ? 6 : 3] : nullptr), rowsFirst(c.flag("rows_first")) {}
 
   size_t at(const Tensor &t, ArrayRef<int64_t> batch, int64_t head, int64_t row, int64_t i) const {
     SmallVector<int64_t> index(batch);
     index.append({rowsFirst ? row : head, rowsFirst ? head : row, i});
     return size_t(offset(t.shape, index));
   }
+  size_t line(const Tensor &t, ArrayRef<int64_t> batch, int64_t head, int64_t row) const {
+    SmallVector<int64_t> index(batch);
+    index.append({head, row});
+    return size_t(offset(t.shape, index));
+  }
   bool outside(int64_t i, int64_t j) const { return c.flag("causal") && j > i + c.integer("start"); }
-  /// Calls fn(batch, head, row, probabilities).
+  /// Calls fn(batch, head, row, probabilities, log sum e^score).
   template <typename Fn> void forEachRow(Fn fn) const {
     forEach(ArrayRef<int64_t>(q.shape).drop_back(3), [&](ArrayRef<int64_t> batch) {
       for (int64_t h = 0; h < heads; ++h)
@@ -247,19 +254,22 @@ struct Attention {
               s += broadcastAt(*bias, index);
             top = std::fmax(top, s);
           }
+          for (double s : p)
+            sum += std::exp(s - top);
+          const double known = statistics ? statistics->data[line(*statistics, batch, h, i)] : top + std::log(sum);
           for (double &s : p)
-            sum += s = std::exp(s - top);
-          for (double &s : p)
-            s /= sum;
-          fn(batch, h, i, p);
+            s = std::exp(s - known);
+          fn(batch, h, i, p, known);
         }
     });
   }
 };
 
 static void attention(Call &c) {
-  Attention a(c, 0);
-  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p) {
+  Attention a(c, /*gradient=*/false);
+  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p, double statistic) {
+    if (c.out.size() > 1)
+      c.out[1].data[a.line(c.out[1], batch, h, i)] = statistic;
     for (int64_t j = 0; j < a.keys; ++j)
       for (int64_t e = 0; e < a.width; ++e)
         c.out[0].data[a.at(c.out[0], batch, h, i, e)] += p[size_t(j)] * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
@@ -267,19 +277,20 @@ static void attention(Call &c) {
 }
 
 static void attentionGrad(Call &c) {
-  Attention a(c, 1);
-  const Tensor &dy = *c.in[0];
+  Attention a(c, /*gradient=*/true);
+  const Tensor &dy = *c.in[0], &y = *c.in[4];
   Tensor &dq = c.out[0], &dk = c.out[1], &dv = c.out[2];
-  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p) {
+  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p, double) {
     std::vector<double> dp(size_t(a.keys), 0.0);
     double mean = 0;
+    for (int64_t e = 0; e < a.width; ++e)
+      mean += dy.data[a.at(dy, batch, h, i, e)] * y.data[a.at(y, batch, h, i, e)];
     for (int64_t j = 0; j < a.keys; ++j) {
       for (int64_t e = 0; e < a.width; ++e) {
         double g = dy.data[a.at(dy, batch, h, i, e)];
         dp[size_t(j)] += g * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
         dv.data[a.at(dv, batch, h / a.group, j, e)] += g * p[size_t(j)];
       }
-      mean += dp[size_t(j)] * p[size_t(j)];
     }
     for (int64_t j = 0; j < a.keys; ++j)
       for (int64_t d = 0; d < a.depth && !a.outside(i, j); ++d) {

@@ -29,8 +29,8 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
   // CHECK-NOT:  wide
   // CHECK-SAME: -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>)
   // CHECK-NEXT: return %[[DQ]], %[[DK]], %[[DV]]
-  func.func @several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) {
-    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
+  func.func @several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>, %s: tensor<2x3x5xf32>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) {
+    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v, %v, %s {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>, tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
     %a = graph.cast %dq {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
     %b = graph.cast %dk {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
     %c = graph.cast %dv {graph.rounds} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xbf16>
@@ -39,12 +39,26 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
 
   // CHECK-LABEL: func.func @one_of_several
   // CHECK-NEXT: graph.attention_grad {{.*}}wide
-  func.func @one_of_several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xbf16>) {
-    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
+  func.func @one_of_several(%e: tensor<2x3x5x6xbf16>, %q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>, %s: tensor<2x3x5xf32>) -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xbf16>) {
+    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %v, %v, %s {scale = 0.5 : f64, wide} : (tensor<2x3x5x6xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>, tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xf32>)
     %a = graph.cast %dq {graph.rounds} : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xbf16>
     %k = graph.neg %dk : (tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xf32>
     %c = graph.cast %dv {graph.rounds} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xbf16>
     return %a, %k, %c : tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x6xbf16>
+  }
+
+  // The statistics of rows are no sums of products: whoever reads them, they stay in float32.
+  // CHECK-LABEL: func.func @statistics
+  // CHECK-NEXT: %[[Y:.*]], %[[S:.*]] = graph.attention
+  // CHECK-NOT:  wide
+  // CHECK-SAME: -> (tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>)
+  // CHECK-NEXT: %[[T:.*]] = graph.neg %[[S]]
+  // CHECK-NEXT: return %[[Y]], %[[T]]
+  func.func @statistics(%q: tensor<2x3x5x4xbf16>, %v: tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>) {
+    %y, %s = graph.attention %q, %q, %v {scale = 0.5 : f64, wide, keeps_statistics} : (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x6xbf16>) -> (tensor<2x3x5x6xf32>, tensor<2x3x5xf32>)
+    %a = graph.cast %y {graph.rounds} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xbf16>
+    %t = graph.neg %s : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+    return %a, %t : tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>
   }
 
   // Ranks add their sums before the conversion.

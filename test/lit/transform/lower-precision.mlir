@@ -85,14 +85,15 @@ func.func @shapes(%x: tensor<2x2x4xf32> {graph.role = "input"}, %w: tensor<4x4xf
   return %p, %q, %r : tensor<4x4xf32>, tensor<2x2x4xf32>, tensor<8x4xf32>
 }
 
-// Attention multiplies queries, keys, values and what arrives from behind, and adds a mask, which stays as it is. What
-// lies between it and other products runs in 16 bits.
+// Attention multiplies queries, keys, values, its result and what arrives from behind, and adds a mask, which stays as it
+// is, as the statistics of its rows do. What lies between it and other products runs in 16 bits.
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[H:.*]] = graph.matmul {{.*}}wide
 // CHECK: %[[Q:.*]] = graph.slice %{{.*}} -> tensor<2x5x3x4xbf16>
-// CHECK: %[[Y:.*]] = graph.attention %[[Q]], %{{.*}}, %{{.*}}, %arg2 {{.*}}wide{{.*}} : (tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x1x1x5xf32>) -> tensor<2x5x3x4xf32>
-// CHECK: graph.cast %[[Y]] {{.*}} -> tensor<2x5x3x4xbf16>
-// CHECK: graph.attention_grad {{.*}}wide{{.*}} : (tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)
+// CHECK: %[[Y:.*]], %[[S:.*]] = graph.attention %[[Q]], %{{.*}}, %{{.*}}, %arg2 {{.*}}wide{{.*}} : (tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x3x5xf32>)
+// CHECK: %[[L:.*]] = graph.cast %[[Y]] {{.*}} -> tensor<2x5x3x4xbf16>
+// CHECK-NOT: graph.cast %[[Y]]
+// CHECK: graph.attention_grad {{.*}}, %[[L]], %[[S]], %arg2 {{.*}}wide{{.*}} : (tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x5x3x4xbf16>, tensor<2x3x5xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)
 // CHECK: graph.concat {{.*}} -> tensor<2x5x3x12xbf16>
 func.func @attention(%x: tensor<2x5x8xf32> {graph.role = "input", graph.name = "x"}, %w: tensor<8x36xf32> {graph.role = "parameter", graph.name = "w"}, %m: tensor<2x1x1x5xf32> {graph.role = "input", graph.name = "m"}, %o: tensor<12x8xf32> {graph.role = "parameter", graph.name = "o"}, %e: tensor<2x5x8xf32> {graph.role = "input", graph.name = "e"}) -> (tensor<2x5x8xf32>, tensor<2x5x8xf32>) {
   %h = graph.matmul %x, %w {graph.name = "qkv"} : (tensor<2x5x8xf32>, tensor<8x36xf32>) -> tensor<2x5x36xf32>
@@ -100,12 +101,12 @@ func.func @attention(%x: tensor<2x5x8xf32> {graph.role = "input", graph.name = "
   %q = graph.slice %r {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 5, 3, 4>, strides = array<i64: 1, 1, 1, 1>, graph.name = "q"} : (tensor<2x5x3x12xf32>) -> tensor<2x5x3x4xf32>
   %k = graph.slice %r {starts = array<i64: 0, 0, 0, 4>, limits = array<i64: 2, 5, 3, 8>, strides = array<i64: 1, 1, 1, 1>, graph.name = "k"} : (tensor<2x5x3x12xf32>) -> tensor<2x5x3x4xf32>
   %v = graph.slice %r {starts = array<i64: 0, 0, 0, 8>, limits = array<i64: 2, 5, 3, 12>, strides = array<i64: 1, 1, 1, 1>, graph.name = "v"} : (tensor<2x5x3x12xf32>) -> tensor<2x5x3x4xf32>
-  %y = graph.attention %q, %k, %v, %m {scale = 0.5 : f64, rows_first = true, graph.name = "mix"} : (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x1x1x5xf32>) -> tensor<2x5x3x4xf32>
+  %y, %s = graph.attention %q, %k, %v, %m {scale = 0.5 : f64, rows_first = true, keeps_statistics, graph.name = "mix"} : (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x3x5xf32>)
   %f = graph.reshape %y {graph.name = "flat"} : (tensor<2x5x3x4xf32>) -> tensor<2x5x12xf32>
   %z = graph.matmul %f, %o {graph.name = "out"} : (tensor<2x5x12xf32>, tensor<12x8xf32>) -> tensor<2x5x8xf32>
   %df = graph.matmul %e, %o {transpose_b = true, graph.name = "df"} : (tensor<2x5x8xf32>, tensor<12x8xf32>) -> tensor<2x5x12xf32>
   %dy = graph.reshape %df {graph.name = "dy"} : (tensor<2x5x12xf32>) -> tensor<2x5x3x4xf32>
-  %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v, %m {scale = 0.5 : f64, rows_first = true, graph.name = "dmix"} : (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)
+  %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v, %y, %s, %m {scale = 0.5 : f64, rows_first = true, graph.name = "dmix"} : (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x3x5xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>)
   %dr = graph.concat %dq, %dk, %dv {dim = 3 : i64, graph.name = "dr"} : (tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>, tensor<2x5x3x4xf32>) -> tensor<2x5x3x12xf32>
   %dh = graph.reshape %dr {graph.name = "dh"} : (tensor<2x5x3x12xf32>) -> tensor<2x5x36xf32>
   %dx = graph.matmul %dh, %w {transpose_b = true, graph.name = "dx"} : (tensor<2x5x36xf32>, tensor<8x36xf32>) -> tensor<2x5x8xf32>

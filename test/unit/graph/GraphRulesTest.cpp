@@ -52,14 +52,21 @@ TEST_CASE("rules of attention") {
                "tensor<2x8x5x6xf32>, tensor<2x8x5x3xf32>, tensor<2x1x1x5xf32>) -> "
                "tensor<2x8x4x3xf32>") == "b0 h m d, b0 h n d, b0 h n e, b0 1 1 n -> b0 h m e | whole d | whole n "
                                          "{b0=2, h=8, m=4, d=6, n=5, e=3}");
+  // A number for each row of each head, heads first in any case.
+  CHECK(ruleOf("%q: tensor<2x4x8x6xf32>, %k: tensor<2x5x8x6xf32>, %v: tensor<2x5x8x3xf32>",
+               "graph.attention %q, %k, %v {scale = 1.0 : f64, rows_first = true, keeps_statistics} : "
+               "(tensor<2x4x8x6xf32>, tensor<2x5x8x6xf32>, tensor<2x5x8x3xf32>) -> (tensor<2x4x8x3xf32>, "
+               "tensor<2x8x4xf32>)") == "b0 m h d, b0 n h d, b0 n h e -> b0 m h e, b0 h m | whole d | whole n "
+                                        "{b0=2, m=4, h=8, d=6, n=5, e=3}");
   // Queries are grouped, and rows stand before heads.
-  CHECK(ruleOf("%y: tensor<4x8x3xf32>, %q: tensor<4x8x6xf32>, %k: tensor<5x2x6xf32>, %v: "
-               "tensor<5x2x3xf32>, %b: tensor<8x4x1xf32>",
-               "graph.attention_grad %y, %q, %k, %v, %b {scale = 1.0 : f64, rows_first = true} : "
-               "(tensor<4x8x3xf32>, tensor<4x8x6xf32>, tensor<5x2x6xf32>, tensor<5x2x3xf32>, "
-               "tensor<8x4x1xf32>) -> (tensor<4x8x6xf32>, tensor<5x2x6xf32>, tensor<5x2x3xf32>)") ==
-        "m (u g) e, m (u g) d, n u d, n u e, (u g) m 1 -> m (u g) d, n u d, n u e | sum m | sum g | "
-        "whole e | whole d | whole n {m=4, u=2, g=4, e=3, d=6, n=5}");
+  CHECK(
+      ruleOf("%y: tensor<4x8x3xf32>, %q: tensor<4x8x6xf32>, %k: tensor<5x2x6xf32>, %v: "
+             "tensor<5x2x3xf32>, %s: tensor<8x4xf32>, %b: tensor<8x4x1xf32>",
+             "graph.attention_grad %y, %q, %k, %v, %y, %s, %b {scale = 1.0 : f64, rows_first = true} : "
+             "(tensor<4x8x3xf32>, tensor<4x8x6xf32>, tensor<5x2x6xf32>, tensor<5x2x3xf32>, tensor<4x8x3xf32>, "
+             "tensor<8x4xf32>, tensor<8x4x1xf32>) -> (tensor<4x8x6xf32>, tensor<5x2x6xf32>, tensor<5x2x3xf32>)") ==
+      "m (u g) e, m (u g) d, n u d, n u e, m (u g) e, (u g) m, (u g) m 1 -> m (u g) d, n u d, n u e | sum m | sum g | "
+      "whole e | whole d | whole n {m=4, u=2, g=4, e=3, d=6, n=5}");
 }
 
 TEST_CASE("rules of contractions") {

@@ -90,16 +90,41 @@ func.func @bias_type(%q: tensor<2x4x8x2xf32>, %k: tensor<2x4x8x2xf32>, %v: tenso
 
 // -----
 
-func.func @gradient(%y: tensor<2x4x8x3xf32>, %q: tensor<2x4x8x2xf32>, %k: tensor<2x4x8x2xf32>, %v: tensor<2x4x8x2xf32>) {
-  // expected-error @+1 {{dy is not what attention makes of q, k and v}}
-  %0:3 = graph.attention_grad %y, %q, %k, %v {scale = 0.5 : f64} : (tensor<2x4x8x3xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
+func.func @gradient(%y: tensor<2x4x8x3xf32>, %q: tensor<2x4x8x2xf32>, %k: tensor<2x4x8x2xf32>, %v: tensor<2x4x8x2xf32>, %s: tensor<2x4x8xf32>) {
+  // expected-error @+1 {{dy or y is not what attention makes of q, k and v}}
+  %0:3 = graph.attention_grad %y, %q, %k, %v, %q, %s {scale = 0.5 : f64} : (tensor<2x4x8x3xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
   return
 }
 
 // -----
 
-func.func @gradient_keys(%y: tensor<2x4x8x2xf32>, %q: tensor<2x4x8x2xf32>, %k: tensor<2x4x6x2xf32>, %v: tensor<2x4x8x2xf32>) {
+func.func @gradient_y(%y: tensor<2x4x8x3xf32>, %q: tensor<2x4x8x2xf32>, %k: tensor<2x4x8x2xf32>, %v: tensor<2x4x8x2xf32>, %s: tensor<2x4x8xf32>) {
+  // expected-error @+1 {{dy or y is not what attention makes of q, k and v}}
+  %0:3 = graph.attention_grad %q, %q, %k, %v, %y, %s {scale = 0.5 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x3xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
+  return
+}
+
+// -----
+
+// Statistics have heads before rows, whatever stands first elsewhere, and 32 bits beside operands of 16.
+func.func @gradient_statistics(%q: tensor<2x8x4x2xf16>, %s: tensor<2x8x4xf32>) {
+  // expected-error @+1 {{the statistics are not those of the rows of q}}
+  %0:3 = graph.attention_grad %q, %q, %q, %q, %q, %s {scale = 0.5 : f64, rows_first = true} : (tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>, tensor<2x8x4xf32>) -> (tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>, tensor<2x8x4x2xf16>)
+  return
+}
+
+// -----
+
+func.func @statistics_type(%q: tensor<2x4x8x2xf16>) {
+  // expected-error @+1 {{'graph.attention' op inferred type(s) 'tensor<2x4x8x2xf16>', 'tensor<2x4x8xf32>' are incompatible}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, keeps_statistics} : (tensor<2x4x8x2xf16>, tensor<2x4x8x2xf16>, tensor<2x4x8x2xf16>) -> (tensor<2x4x8x2xf16>, tensor<2x4x8xf16>)
+  return
+}
+
+// -----
+
+func.func @gradient_keys(%y: tensor<2x4x8x2xf32>, %q: tensor<2x4x8x2xf32>, %k: tensor<2x4x6x2xf32>, %v: tensor<2x4x8x2xf32>, %s: tensor<2x4x8xf32>) {
   // expected-error @+1 {{k and v differ in length}}
-  %0:3 = graph.attention_grad %y, %q, %k, %v {scale = 0.5 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x6x2xf32>, tensor<2x4x8x2xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
+  %0:3 = graph.attention_grad %y, %q, %k, %v, %y, %s {scale = 0.5 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x6x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
   return
 }

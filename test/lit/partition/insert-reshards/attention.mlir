@@ -43,7 +43,9 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
   func.func @gradient(%dy: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, model, -]">},
                       %q: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, model, -]">},
                       %k: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
-                      %v: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">})
+                      %v: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
+                      %y: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, model, -]">},
+                      %s: tensor<2x4x8xf32> {dist.sharding = #dist.sharding<"[-, -, model]">})
       -> (tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, model, -]">},
           tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
           tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">}) {
@@ -51,9 +53,9 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
     // CHECK-DAG: %[[K:.*]] = dist.reshard %[[DK]] from <"[-, -, -, -] sum(model)"> to <"[-, -, -, -]">
     // CHECK-DAG: %[[V:.*]] = dist.reshard %[[DV]] from <"[-, -, -, -] sum(model)"> to <"[-, -, -, -]">
     // CHECK: return %[[DQ]], %[[K]], %[[V]]
-    %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v {scale = 0.5 : f64,
+    %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v, %y, %s {scale = 0.5 : f64,
         dist.strategy = #dist.strategy<"m=model">}
-      : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
+      : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
     return %dq, %dk, %dv : tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>
   }
 }
