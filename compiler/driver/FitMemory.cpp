@@ -7,7 +7,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Messages.h"
 #include "runtime/support/BytesText.h"
 
 #include "llvm/ADT/StringSet.h"

@@ -1,6 +1,6 @@
 #include "compiler/emit/Arena.h"
 
-#include "dialects/graph/MemoryLoad.h"
+#include "dialects/graph/flow/MemoryLoad.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 #include "compiler/emit/LoopChains.h"
 
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include <algorithm>
 #include <map>

@@ -17,8 +17,8 @@
 #include "compiler/emit/LoopChains.h"
 #include "compiler/emit/PlanLayout.h"
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Sections.h"
 #include "runtime/support/BytesText.h"
 
 #include "llvm/ADT/STLExtras.h"

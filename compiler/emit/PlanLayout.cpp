@@ -1,6 +1,6 @@
 //===- PlanLayout.cpp - buffers, steps and bindings ----------------------------------------------===//
 //
-// The steps are those of the sections (dialects/graph/Sections.h), one section after the other. A sum over
+// The steps are those of the sections (dialects/graph/flow/Sections.h), one section after the other. A sum over
 // micro-batches has one buffer, which a step before the body fills with zeros, and to which the body adds in place.
 //
 // Every value gets a buffer, with three exceptions. A view shares the bytes of its operand. Equal constants are stored
@@ -18,8 +18,8 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/InPlace.h"
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Sections.h"
 #include "runtime/plan/Alignment.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -10,11 +10,11 @@
 #include "compiler/partition/Passes.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

@@ -7,11 +7,11 @@
 #include "compiler/partition/Passes.h"
 
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Order.h"
 #include "dialects/graph/PassBases.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -1,7 +1,7 @@
 #include "compiler/partition/Order.h"
 
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"

@@ -22,7 +22,7 @@
 #define TESSERA_COMPILER_PARTITION_PASSES_H
 
 #include "dialects/dist/wire/WirePlanner.h"
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Messages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

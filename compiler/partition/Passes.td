@@ -84,7 +84,7 @@ def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
   let description = [{
     All-reduces of one group, reduction and element type that are sent as one message get the same number as attribute
     `dist.message`. graph-schedule puts them behind each other, and the emitted plan lays their operands side by side.
-    dialects/graph/Messages.h says which are joined. tessera-compile chooses by its cost model; by itself the pass fills
+    dialects/graph/flow/Messages.h says which are joined. tessera-compile chooses by its cost model; by itself the pass fills
     messages up to a size.
 
     If tessera-compile lets collectives run beside kernels (strategies/overlap/Overlap.h), those get the attribute
@@ -97,7 +97,7 @@ def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
 def FusePass : PartitionPass<"graph-fuse"> {
   let summary = "Fuses elementwise operators and reductions into loop nests";
   let description = [{
-    A value that only its own loop nest reads is never in memory. dialects/graph/Fusion.h says which operators share a
+    A value that only its own loop nest reads is never in memory. dialects/graph/flow/Fusion.h says which operators share a
     loop nest.
   }];
 }
@@ -106,7 +106,7 @@ def SchedulePass : PartitionPass<"graph-schedule"> {
   let summary = "Orders a local program so that less memory is live, or as its turns say";
   let description = [{
     The order is the program's own, except that an operator that frees at least as much memory as it allocates runs as
-    soon as it can (dialects/graph/Order.h). Conversions of parameters and states to fewer bytes come first, as
+    soon as it can (dialects/graph/flow/Order.h). Conversions of parameters and states to fewer bytes come first, as
     neighbours that a device runs at once, if the program needs no more memory so. Where operators have turns
     (`graph.turn`), they run by turn, and the pass takes the turns away.
   }];

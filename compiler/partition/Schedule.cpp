@@ -1,6 +1,6 @@
 //===- Schedule.cpp - the order of execution ------------------------------------------------------===//
 //
-// dialects/graph/Order.h describes the order, which needs less memory than the program's own.
+// dialects/graph/flow/Order.h describes the order, which needs less memory than the program's own.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Order.h"

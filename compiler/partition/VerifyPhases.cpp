@@ -5,7 +5,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/PassBases.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -5,7 +5,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 #include "runtime/support/File.h"
 #include "strategies/cost/LocalCost.h"
 #include "strategies/pipeline/CheckOrder.h"

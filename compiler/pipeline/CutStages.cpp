@@ -19,7 +19,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/PassBases.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 #include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/IR/Builders.h"

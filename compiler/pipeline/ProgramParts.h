@@ -11,7 +11,7 @@
 #ifndef TESSERA_COMPILER_PIPELINE_PROGRAMPARTS_H
 #define TESSERA_COMPILER_PIPELINE_PROGRAMPARTS_H
 
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 namespace tessera::compiler {
 

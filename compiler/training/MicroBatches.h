@@ -3,8 +3,8 @@
 // Forward and backward are written once. With several micro-batches the network's inputs are the rows of one of them
 // (graph.micro_rows): of n micro-batches number i takes the rows i, i + n, i + 2n, ... of the batch, so that rows stay
 // on the rank that has them. Losses and gradients, which are already divided by the size of the whole batch, are added
-// up over all (graph.accumulate). What runs how often follows from that (dialects/graph/Sections.h). Each micro-batch
-// starts from the states that the one before it left.
+// up over all (graph.accumulate). What runs how often follows from that (dialects/graph/flow/Sections.h). Each
+// micro-batch starts from the states that the one before it left.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_MICROBATCHES_H

@@ -59,7 +59,7 @@ def RoundProductsPass : GraphPass<"graph-round-products"> {
   let summary = "Marks conversions of products' sums that round inside of loops, too";
   let description = [{
     A product of 16-bit operands sums in float32 and hands the sum on. Where all readers of a sum convert it to the
-    operands' type, and the loops of dialects/graph/Fusion.h would store the conversions, or what rounding them first
+    operands' type, and the loops of dialects/graph/flow/Fusion.h would store the conversions, or what rounding them first
     does not change (`graph::roundsAlike`), the conversions get the attribute `graph.rounds`. What memory holds is the
     same. Sums that a loop makes beside it are sums of rounded numbers then.
 
@@ -71,7 +71,7 @@ def RoundProductsPass : GraphPass<"graph-round-products"> {
 def RepeatPass : GraphPass<"graph-repeat"> {
   let summary = "Lets loops compute values again that it would cost more to read";
   let description = [{
-    A loop (dialects/graph/Fusion.h) that reads what another loop makes gets copies of the operators that make it, with
+    A loop (dialects/graph/flow/Fusion.h) that reads what another loop makes gets copies of the operators that make it, with
     the attribute `graph.repeats`, if it reads their operands anyway, or if one value in place of others saves bytes.
     Such copies are free: every loop that reads them computes them. The pass runs after graph-simplify, which would merge
     the copies with the originals, and before graph-round-products, which looks at what memory holds.

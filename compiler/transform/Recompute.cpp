@@ -20,8 +20,8 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
-#include "dialects/graph/DataFlow.h"
 #include "dialects/graph/OpWriter.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 #include "dialects/graph/GraphKinds.h"
 

@@ -16,12 +16,12 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
 
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/OpWriter.h"
 #include "dialects/graph/Repeats.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"

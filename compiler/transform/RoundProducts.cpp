@@ -22,10 +22,10 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
 
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/OpWriter.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include "mlir/IR/TypeUtilities.h"
 

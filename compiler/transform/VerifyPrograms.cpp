@@ -9,7 +9,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/PassBases.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

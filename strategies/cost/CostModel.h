@@ -32,7 +32,7 @@
 #include "dialects/dist/OwnCollectives.h"
 #include "dialects/dist/leaves/LeafRule.h"
 #include "dialects/dist/wire/WirePlanner.h"
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Messages.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
 #include "strategies/space/Program.h"

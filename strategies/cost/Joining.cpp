@@ -1,6 +1,6 @@
 #include "strategies/cost/Joining.h"
 
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 
 namespace tessera::strategies {
 

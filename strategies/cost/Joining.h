@@ -14,8 +14,8 @@
 #ifndef TESSERA_STRATEGIES_COST_JOINING_H
 #define TESSERA_STRATEGIES_COST_JOINING_H
 
-#include "dialects/graph/Fusion.h"
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Messages.h"
 #include "strategies/cost/CostModel.h"
 #include "strategies/overlap/Overlap.h"
 

@@ -10,7 +10,7 @@
 #ifndef TESSERA_STRATEGIES_COST_LOOPCOST_H
 #define TESSERA_STRATEGIES_COST_LOOPCOST_H
 
-#include "dialects/graph/Fusion.h"
+#include "dialects/graph/flow/Fusion.h"
 #include "strategies/cost/CostModel.h"
 
 namespace tessera::strategies {

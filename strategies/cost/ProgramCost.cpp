@@ -3,8 +3,8 @@
 #include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/Order.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Order.h"
+#include "dialects/graph/flow/Sections.h"
 #include "strategies/cost/LoopCost.h"
 
 #include <map>

@@ -3,7 +3,7 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/MemoryLoad.h"
+#include "dialects/graph/flow/MemoryLoad.h"
 #include "strategies/space/LiveRanges.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -2,7 +2,7 @@
 #include "strategies/modes/BesideSearch.h"
 #include "strategies/modes/Modes.h"
 
-#include "dialects/graph/MemoryLoad.h"
+#include "dialects/graph/flow/MemoryLoad.h"
 #include "strategies/report/Explain.h"
 #include "strategies/search/wide/SearchWide.h"
 #include "strategies/space/StrategyGraphIO.h"

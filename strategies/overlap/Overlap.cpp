@@ -1,6 +1,6 @@
 #include "strategies/overlap/Overlap.h"
 
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 #include "strategies/time/Decode.h"
 #include "strategies/time/Paths.h"
 #include "strategies/time/Simulate.h"

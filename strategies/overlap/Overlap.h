@@ -16,7 +16,7 @@
 #ifndef TESSERA_STRATEGIES_OVERLAP_OVERLAP_H
 #define TESSERA_STRATEGIES_OVERLAP_OVERLAP_H
 
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 #include "strategies/time/TaskGraph.h"
 
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 
 using namespace mlir;
 

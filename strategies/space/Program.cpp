@@ -4,11 +4,11 @@
 
 #include "dialects/dist/DistInterfaces.h"
 #include "dialects/dist/leaves/Leaves.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Repeats.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include <algorithm>
 #include <functional>

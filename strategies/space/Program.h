@@ -14,7 +14,7 @@
 
 #include "dialects/dist/ShardingRule.h"
 #include "dialects/dist/wire/Wire.h"
-#include "dialects/graph/Fusion.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

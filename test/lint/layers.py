@@ -22,6 +22,8 @@ LAYERS = [
     Layer("dialects/dist", [], "how tensors and operators are distributed; knows no operator", "ShardingRule.h, Sharding.h, Reshard.h"),
     Layer("dialects/graph", ["dialects/dist", "runtime/support"], "what is computed, on global tensors: operators with their rules, and their writer",
           "GraphOps.td, GraphRules.cpp, OpWriter.h"),
+    Layer("dialects/graph/flow", ["dialects/dist", "dialects/graph"],
+          "a program as plain data: loops, messages, the order of execution, what lives when", "DataFlow.h"),
     Layer("strategies/space", ["dialects/dist", "dialects/graph"],
           "what can be chosen: strategies of an operator, an assignment of a function, the search problem as numbers",
           "StrategyGraph.h, FunctionAssignment.h"),

@@ -2,8 +2,8 @@
 #include "test/support/Interpreter.h"
 #include "test/support/InterpreterDetail.h"
 
-#include "dialects/graph/DataFlow.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 #include "llvm/ADT/DenseMap.h"
 

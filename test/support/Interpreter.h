@@ -9,7 +9,7 @@
 //
 // Partitioned programs run for all ranks in lockstep (interpretRanks): operator by operator, each
 // rank with its own values and attributes; dist.collective exchanges values between them. In a global
-// program dist.reshard does nothing. A program with micro-batches runs as dialects/graph/Sections.h says.
+// program dist.reshard does nothing. A program with micro-batches runs as dialects/graph/flow/Sections.h says.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_SUPPORT_INTERPRETER_H

@@ -3,8 +3,8 @@
 
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/flow/Fusion.h"
 #include "runtime/backend/KernelWork.h"
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/launch/Launcher.h"

@@ -5,7 +5,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Messages.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanFile.h"

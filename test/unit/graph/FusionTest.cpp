@@ -1,10 +1,10 @@
 // Loops of fused steps, the values that stay in them, and the order of execution, on plain data.
-#include "dialects/graph/Fusion.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistInterfaces.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"

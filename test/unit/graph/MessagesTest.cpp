@@ -1,8 +1,8 @@
 // Which collectives share a message: of plain data.
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/MessageMemory.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/MessageMemory.h"
 
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"

@@ -1,11 +1,11 @@
 // What runs once and what runs for each micro-batch, and what that means for loops, order and memory.
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Order.h"
 #include "strategies/pipeline/Pipeline.h"
 
 #include "mlir/Parser/Parser.h"

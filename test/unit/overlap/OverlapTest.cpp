@@ -1,8 +1,8 @@
 // Which collectives run beside kernels: of plain data.
 #include "strategies/overlap/Overlap.h"
 
-#include "dialects/graph/Order.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Order.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

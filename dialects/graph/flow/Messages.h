@@ -22,11 +22,11 @@
 // is never slower, since a message never takes more time than its members would take one after the other.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_MESSAGES_H
-#define TESSERA_DIALECTS_GRAPH_MESSAGES_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_MESSAGES_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_MESSAGES_H
 
 #include "dialects/dist/Reshard.h"
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 #include <limits>
 

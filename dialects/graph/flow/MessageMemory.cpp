@@ -1,7 +1,7 @@
-#include "dialects/graph/MessageMemory.h"
+#include "dialects/graph/flow/MessageMemory.h"
 
-#include "dialects/graph/Messages.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Messages.h"
+#include "dialects/graph/flow/Order.h"
 
 namespace tessera::graph {
 

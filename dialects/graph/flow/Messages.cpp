@@ -1,9 +1,9 @@
-#include "dialects/graph/Messages.h"
+#include "dialects/graph/flow/Messages.h"
 
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Fusion.h"
-#include "dialects/graph/MessageMemory.h"
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/MessageMemory.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/bit.h"

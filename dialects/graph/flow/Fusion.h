@@ -17,10 +17,10 @@
 //   y = relu(x); z = mul(y, s); r = reduce_sum(z)      one loop; y stays in it, and z if nothing else reads it
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_FUSION_H
-#define TESSERA_DIALECTS_GRAPH_FUSION_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_FUSION_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_FUSION_H
 
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 namespace tessera::graph {
 

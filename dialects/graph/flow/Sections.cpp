@@ -1,4 +1,4 @@
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"

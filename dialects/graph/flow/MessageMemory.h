@@ -9,10 +9,10 @@
 // A list of one collective is sent alone. It is listed all the same, because its result takes its operand's place.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_MESSAGEMEMORY_H
-#define TESSERA_DIALECTS_GRAPH_MESSAGEMEMORY_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_MESSAGEMEMORY_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_MESSAGEMEMORY_H
 
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 #include <vector>
 

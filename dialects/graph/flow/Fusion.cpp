@@ -1,9 +1,9 @@
-#include "dialects/graph/Fusion.h"
+#include "dialects/graph/flow/Fusion.h"
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/Order.h"
 #include "dialects/graph/Repeats.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"

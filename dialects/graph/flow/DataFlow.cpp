@@ -1,11 +1,11 @@
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
-#include "dialects/graph/Sections.h"
+#include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "dialects/graph/Order.h"
+#include "dialects/graph/flow/Order.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

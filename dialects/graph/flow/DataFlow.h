@@ -9,8 +9,8 @@
 //   flow.results = {y};
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_DATAFLOW_H
-#define TESSERA_DIALECTS_GRAPH_DATAFLOW_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_DATAFLOW_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_DATAFLOW_H
 
 #include "dialects/dist/ShardingRule.h"
 

@@ -10,11 +10,11 @@
 //   peak(flow, order).bytes            // the most that lives at once, beside what is kept
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_ORDER_H
-#define TESSERA_DIALECTS_GRAPH_ORDER_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_ORDER_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_ORDER_H
 
-#include "dialects/graph/DataFlow.h"
-#include "dialects/graph/MemoryLoad.h"
+#include "dialects/graph/flow/DataFlow.h"
+#include "dialects/graph/flow/MemoryLoad.h"
 
 namespace tessera::graph {
 

@@ -22,10 +22,10 @@
 // has three for each chunk. Calls run them in many orders; what surelyBefore() says holds in all of them.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_SECTIONS_H
-#define TESSERA_DIALECTS_GRAPH_SECTIONS_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_SECTIONS_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_SECTIONS_H
 
-#include "dialects/graph/DataFlow.h"
+#include "dialects/graph/flow/DataFlow.h"
 
 namespace tessera::graph {
 

@@ -7,8 +7,8 @@
 //   load.above(60)             // {{0, 2}}: then more than 60 bytes live
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_DIALECTS_GRAPH_MEMORYLOAD_H
-#define TESSERA_DIALECTS_GRAPH_MEMORYLOAD_H
+#ifndef TESSERA_DIALECTS_GRAPH_FLOW_MEMORYLOAD_H
+#define TESSERA_DIALECTS_GRAPH_FLOW_MEMORYLOAD_H
 
 #include <cstdint>
 #include <map>
