@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace tessera::strategies {
@@ -51,6 +52,24 @@ TESSERA_CLONES void mostExcess(const double *a, const double *b, size_t m, size_
         most[y] = excess > most[y] ? excess : most[y];
       }
     }
+}
+
+/// sums[j] = costs[j] - cost + rows[0][j] + rows[1][j] ...
+TESSERA_CLONES void sumRows(const double *costs, double cost, const double *const *rows, size_t count,
+                            double *__restrict sums) {
+  for (size_t j = 0; j < kRivals; ++j)
+    sums[j] = costs[j] - cost;
+  for (size_t s = 0; s < count; ++s) {
+    const double *row = rows[s];
+    for (size_t j = 0; j < kRivals; ++j)
+      sums[j] += row[j];
+  }
+}
+
+/// Makes what has more bytes infinite.
+TESSERA_CLONES void leaveOutLarger(const double *bytes, double most, double *__restrict sums) {
+  for (size_t j = 0; j < kRivals; ++j)
+    sums[j] = bytes[j] > most ? std::numeric_limits<double>::infinity() : sums[j];
 }
 
 /// An edge seen from one end.
@@ -195,26 +214,30 @@ private:
     if (!fresh)
       return d;
     d.assign(n * n, -kInfinity);
-    // By other state and own state: what is paid in any case.
-    std::vector<double> least(theirs.size() * mine.size());
-    for (size_t t = 0; t < theirs.size(); ++t)
-      for (size_t y = 0; y < mine.size(); ++y) {
-        double &sum = least[t * mine.size() + y];
+    constexpr size_t kRows = 4;
+    const size_t few = mine.size(), others = theirs.size(), rows = (few + kRows - 1) / kRows * kRows;
+    const bool copyByCopy = end.shared && end.from && wantsSeveral(end);
+    // By own state and other state, and the other way round what is paid in any case.
+    std::vector<double> paid(rows * others, 0), least(others * few), byX(rows * few, -kInfinity);
+    for (size_t t = 0; t < others && !copyByCopy; ++t)
+      for (size_t y = 0; y < few; ++y) {
+        double &sum = least[t * few + y];
         const Cost cost = end.cost(size_t(mine[y]), size_t(theirs[t]));
+        paid[y * others + t] = double(cost);
         sum = cost >= kForbidden ? kInfinity : double(cost);
         if (!wanted.empty() && sum < kInfinity)
           for (int32_t copy : end.shared->wants[end.reader][size_t(mine[y])])
             if (wanted[size_t(copy)])
               sum -= priceOf(end, size_t(theirs[t]), copy);
       }
-    const bool copyByCopy = end.shared && end.from && wantsSeveral(end);
-    for (size_t x = 0; x < mine.size(); ++x)
-      for (size_t y = 0; y < mine.size(); ++y) {
+    for (size_t x = 0; x < rows && !copyByCopy; x += kRows)
+      mostExcess(&paid[x * others], least.data(), others, few, &byX[x * few]);
+    for (size_t x = 0; x < few; ++x)
+      for (size_t y = 0; y < few; ++y) {
         double &most = d[size_t(mine[y]) * n + size_t(mine[x])];
-        for (size_t t = 0; t < theirs.size(); ++t)
-          most = std::max(most, copyByCopy ? excessBeside(end, size_t(mine[x]), size_t(mine[y]), size_t(theirs[t]))
-                                           : double(end.cost(size_t(mine[x]), size_t(theirs[t]))) -
-                                                 least[t * mine.size() + y]);
+        most = byX[x * few + y];
+        for (size_t t = 0; t < others && copyByCopy; ++t)
+          most = std::max(most, excessBeside(end, size_t(mine[x]), size_t(mine[y]), size_t(theirs[t])));
         if (end.shared && end.from && !copyByCopy)
           most = saved(end, most);
         if (end.shared && !end.from && x == y)
@@ -332,6 +355,72 @@ private:
     return first;
   }
 
+  /// What one option costs more than others beside one edge.
+  struct Side {
+    const std::vector<double> *excess;
+    size_t states;
+    std::vector<int32_t> state; // by place in `order`
+    const double *row;          // of the option that is held against others
+  };
+
+  /// The cheapest options that are left, once there are kRivals of them: with these all others are compared. What they
+  /// cost more than an option is a sum of rows, one for each edge, of which the option's states say which.
+  class Rivals {
+  public:
+    /// `first`: their places in `order`.
+    Rivals(const WideNode &node, const std::vector<Side> &sides, const std::vector<int32_t> &order,
+           const std::vector<size_t> &first)
+        : node_(node), sides_(sides), order_(order), first_(first), rows_(sides.size()), sums_(kRivals),
+          taken_(sides.size()) {
+      for (size_t s = 0; s < sides.size(); ++s)
+        rows_[s].resize(sides[s].states);
+      for (size_t j : first)
+        costs_.push_back(double((*node.costs)[size_t(order[j])]));
+      for (const WideUse &use : node.uses)
+        for (size_t j : first)
+          bytes_.push_back(double((*use.bytes)[size_t(order[j])]));
+    }
+
+    /// The number of the first of them that may dominate the option at place i, from `from` on; kRivals: none does.
+    size_t next(size_t i, size_t from) {
+      if (from == 0)
+        sum(i);
+      while (from < kRivals && sums_[from] > 0)
+        ++from;
+      return from;
+    }
+
+  private:
+    void sum(size_t i) {
+      for (size_t s = 0; s < sides_.size(); ++s)
+        taken_[s] = row(s, size_t(sides_[s].state[i]));
+      const size_t option = size_t(order_[i]);
+      sumRows(costs_.data(), double((*node_.costs)[option]), taken_.data(), taken_.size(), sums_.data());
+      for (size_t u = 0; u < node_.uses.size(); ++u)
+        leaveOutLarger(&bytes_[u * kRivals], double((*node_.uses[u].bytes)[option]), sums_.data());
+    }
+    /// By rival, what it costs more beside the edge than an option in this state. Infinities where one of them alone is
+    /// allowed; where they meet, the sum is no number.
+    const double *row(size_t s, size_t state) {
+      std::vector<double> &made = rows_[s][state];
+      const Side &side = sides_[s];
+      for (size_t r = 0; r < kRivals && made.size() < kRivals; ++r) {
+        const double x = (*side.excess)[state * side.states + size_t(side.state[first_[r]])];
+        made.push_back(x >= kTooMuch ? kInfinity : x < -kTooMuch ? -kInfinity : x);
+      }
+      return made.data();
+    }
+
+    const WideNode &node_;
+    const std::vector<Side> &sides_;
+    const std::vector<int32_t> &order_;
+    const std::vector<size_t> &first_;
+    std::vector<double> costs_, bytes_;                  // by rival; by use and rival
+    std::vector<std::vector<std::vector<double>>> rows_; // by side, state and rival; empty until it is needed
+    std::vector<double> sums_;                           // by rival
+    std::vector<const double *> taken_;
+  };
+
   std::vector<int32_t> undominatedOf(size_t n) {
     const WideNode &node = wide_.nodes[n];
     const std::vector<Cost> &costs = *node.costs;
@@ -339,12 +428,6 @@ private:
     std::stable_sort(order.begin(), order.end(),
                      [&](int32_t a, int32_t b) { return costs[size_t(a)] < costs[size_t(b)]; });
     order = cheapestByState(n, order);
-    struct Side {
-      const std::vector<double> *excess;
-      size_t states;
-      std::vector<int32_t> state; // by place in `order`
-      const double *row;          // of the option that is held against others
-    };
     std::vector<Side> sides;
     for (const End &end : ends_[n]) {
       Side &side = sides.emplace_back(Side{among_ ? &excessAmong(n, end) : &excess(end), end.states(), {}, nullptr});
@@ -367,28 +450,39 @@ private:
       return sum <= 0;
     };
     // What dominates an option that has gone dominates whatever that one did. Of two that dominate each other the later
-    // one stays.
-    std::vector<char> gone(order.size(), 0);
+    // one stays. Options are held against the cheapest ones that are left: those before them, and while these are few
+    // those behind them, too. Once there are enough before them, all others are held against the same ones.
+    std::vector<int32_t> result;
+    std::vector<size_t> left; // places of the first of them
+    std::optional<Rivals> rivals;
     size_t pairs = 0;
     for (size_t i = 0; i < order.size(); ++i) {
       for (Side &side : sides)
         side.row = &(*side.excess)[size_t(side.state[i]) * side.states];
-      for (size_t j = 0, rivals = 0; j < order.size() && rivals < kRivals; ++j) {
-        if (i == j || gone[j])
-          continue;
-        ++rivals;
-        ++pairs;
-        if (dominates(j, i)) {
-          gone[i] = 1;
-          break;
-        }
+      bool gone = false;
+      if (left.size() == kRivals) {
+        if (!rivals)
+          rivals.emplace(node, sides, order, left);
+        size_t r = rivals->next(i, 0);
+        while (r < kRivals && !dominates(left[r], i))
+          r = rivals->next(i, r + 1);
+        gone = r < kRivals;
+        pairs += gone ? r + 1 : r;
+      } else {
+        size_t r = 0;
+        for (; r < left.size() && !gone; ++r)
+          gone = dominates(left[r], i);
+        for (size_t j = i + 1; j < order.size() && r < kRivals && !gone; ++j, ++r)
+          gone = dominates(j, i);
+        pairs += r;
       }
+      if (gone)
+        continue;
+      if (left.size() < kRivals)
+        left.push_back(i);
+      result.push_back(order[i]);
     }
     work_ += double(pairs) * double(1 + sides.size());
-    std::vector<int32_t> result;
-    for (size_t i = 0; i < order.size(); ++i)
-      if (!gone[i])
-        result.push_back(order[i]);
     std::sort(result.begin(), result.end());
     return result;
   }

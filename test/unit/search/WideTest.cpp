@@ -282,6 +282,108 @@ TEST_CASE("dominated options are in no better answer") {
   CHECK(again > 20);
 }
 
+/// The options of a node without shares that `undominated` leaves, by its definition alone: in the order of their costs,
+/// each is held against the first 150 that are left.
+std::vector<int32_t> leftByDefinition(const WideGraph &wide, size_t n) {
+  const WideNode &node = wide.nodes[n];
+  auto cost = [&](int32_t k) { return (*node.costs)[size_t(k)]; };
+  auto states = [&](int32_t k) {
+    std::vector<int64_t> list;
+    for (const WideEdge &edge : wide.edges)
+      if (size_t(edge.from) == n || size_t(edge.to) == n)
+        list.push_back((size_t(edge.from) == n ? *edge.fromState : *edge.toState)[size_t(k)]);
+    for (const WideUse &use : node.uses)
+      list.push_back((*use.bytes)[size_t(k)]);
+    return list;
+  };
+  std::vector<int32_t> sorted, order;
+  for (int32_t k = 0; k < int32_t(node.costs->size()); ++k)
+    if (cost(k) < kForbidden)
+      sorted.push_back(k);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) { return cost(a) < cost(b); });
+  std::map<std::vector<int64_t>, int32_t> alike;
+  for (int32_t k : sorted)
+    if (alike.try_emplace(states(k), k).second)
+      order.push_back(k);
+  auto dominates = [&](int32_t a, int32_t b) {
+    for (const WideUse &use : node.uses)
+      if ((*use.bytes)[size_t(a)] > (*use.bytes)[size_t(b)])
+        return false;
+    Cost sum = cost(a) - cost(b);
+    for (const WideEdge &edge : wide.edges) {
+      if (size_t(edge.from) != n && size_t(edge.to) != n)
+        continue;
+      const bool from = size_t(edge.from) == n;
+      const StateTable &table = *edge.table;
+      const std::vector<int32_t> &mine = from ? *edge.fromState : *edge.toState;
+      Cost most = std::numeric_limits<Cost>::min();
+      for (size_t t = 0; t < (from ? table.columns : table.rows); ++t) {
+        auto paid = [&](int32_t k) {
+          return from ? table.costs[size_t(mine[size_t(k)]) * table.columns + t]
+                      : table.costs[t * table.columns + size_t(mine[size_t(k)])];
+        };
+        if (paid(b) < kForbidden)
+          most = std::max(most, paid(a) - paid(b));
+      }
+      if (most >= kForbidden / 2)
+        return false;
+      sum += most;
+    }
+    return sum <= 0;
+  };
+  std::vector<char> gone(order.size(), 0);
+  std::vector<int32_t> left;
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = 0, rivals = 0; j < order.size() && rivals < 150 && !gone[i]; ++j)
+      if (i != j && !gone[j]) {
+        ++rivals;
+        gone[i] = dominates(order[j], order[i]);
+      }
+    if (!gone[i])
+      left.push_back(order[i]);
+  }
+  std::sort(left.begin(), left.end());
+  return left;
+}
+
+TEST_CASE("of many options those are left that the definition leaves") {
+  Draw draw{std::mt19937_64(29)};
+  for (int i = 0; i < 24; ++i) {
+    INFO("graph " << i);
+    const bool memory = i % 2, forbidden = i % 3 == 0;
+    const size_t options = 900, states = 14;
+    const Cost range = i % 4 < 2 ? 40 : 400; // few or many are dominated
+    WideGraph wide;
+    auto list = [&](size_t size, auto make) {
+      std::vector<decltype(make())> made(size);
+      std::generate(made.begin(), made.end(), make);
+      return std::make_shared<const decltype(made)>(std::move(made));
+    };
+    wide.nodes.push_back({"many", list(options, [&] { return Cost(draw(40)); })});
+    for (int u = 0; memory && u < 2; ++u)
+      wide.nodes[0].uses.push_back({list(options, [&] { return int64_t(draw(6)); }), u, u + 1});
+    wide.memoryLimit = 1000;
+    for (int32_t other = 1; other <= 3; ++other) {
+      wide.nodes.push_back({"few", list(states, [&] { return Cost(draw(10)); })});
+      std::vector<Cost> costs(states * states);
+      for (Cost &cost : costs)
+        cost = forbidden && draw.chance(0.02) ? kForbidden : Cost(draw(int(range)));
+      auto table = std::make_shared<StateTable>(StateTable{states, states, std::move(costs)});
+      int32_t next = 0;
+      auto mine = list(options, [&] { return draw(int(states)); });
+      auto theirs = list(states, [&] { return next++; });
+      wide.edges.push_back(other % 2 ? WideEdge{0, other, mine, theirs, table}
+                                     : WideEdge{other, 0, theirs, mine, table});
+    }
+    double work = 0;
+    const std::vector<int32_t> expected = leftByDefinition(wide, 0);
+    CHECK(expected.size() > 150);
+    CHECK(undominated(wide, {}, work)[0] == expected);
+    // Nothing is gone of what the neighbours have states for, so that the same holds among the options that are left.
+    CHECK(undominatedAmong(wide, everyOption(wide), {}, work)[0] == expected);
+  }
+}
+
 TEST_CASE("the wide bound and its reduced costs hold") {
   Draw draw{std::mt19937_64(12)};
   int tight = 0, checked = 0;
