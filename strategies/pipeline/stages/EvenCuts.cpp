@@ -35,6 +35,8 @@ public:
       longest_ = std::max(longest_, sums.time);
       possible_ &= sums.possible;
     }
+    for (int behind = 0; behind < stages; ++behind)
+      inFlight_.push_back(microBatchesInFlight(problem, 1, behind));
   }
 
   /// By stage from the last, the unit behind its last one; empty: none is found whose value is below `value`.
@@ -141,6 +143,8 @@ private:
         if (latency > interval)
           continue;
         // The stage is the one before those that lie behind it.
+        if (limit_ >= 0 && memory_.back().varies == memory_[size_t(p)].varies && !fits(p, end, first))
+          break; // a longer stage needs more, and so does one with more stages behind it
         const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(places.last, stages_ - 1)});
         for (int s = fewest; s <= std::min({last, many[size_t(end)] - 1, stages_ - 1 - places.first}); ++s) {
           const Place &from = at(p, s);
@@ -189,7 +193,7 @@ private:
     const Memory &to = memory_[size_t(end)], &from = memory_[size_t(begin)];
     if (to.varies > from.varies)
       return to.least - from.least <= limit_;
-    return to.fixed - from.fixed + microBatchesInFlight(problem_, 1, behind) * (to.held - from.held) <= limit_;
+    return to.fixed - from.fixed + inFlight_[size_t(behind)] * (to.held - from.held) <= limit_;
   }
 
   const StageProblem &problem_;
@@ -201,6 +205,7 @@ private:
   // Of the units before each place.
   std::vector<int64_t> time_ = {0};
   std::vector<Memory> memory_ = {{}};
+  std::vector<int64_t> inFlight_;             // micro-batches in a stage, by the stages behind it
   std::vector<std::vector<int64_t>> latency_; // by place, of stages that begin there by their end
   size_t measured_ = 0;
   int64_t longest_ = 0, low_ = 0;
