@@ -65,7 +65,7 @@ static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, 
 }
 
 static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                             FitProgram fit) {
+                                             FitProgram fit, std::optional<FittedProgram> once) {
   std::optional<FittedProgram> best;
   std::string last, unplaced; // the last trial; the error of the last trial that did not fit
   RecomputeTrials trials;
@@ -73,7 +73,10 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     if (best && run.stopped())
       return false; // no more trials
     last = str(again);
-    llvm::Expected<FittedProgram> tried = fitWith(run, module, assign, again, fit);
+    const bool isKnown = once && again.level == "none";
+    llvm::Expected<FittedProgram> tried = isKnown ? std::move(*once) : fitWith(run, module, assign, again, fit);
+    if (isKnown)
+      once.reset();
     if (!tried) {
       const bool isNoBetter = tried.errorIsA<NoBetter>(); // nor is it if more is computed
       if (!tried.errorIsA<DoesNotFit>() && (!isNoBetter || !best))
@@ -110,10 +113,13 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
 }
 
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                               FitProgram fit) {
-  if (run.options.recompute == "auto")
-    return fitBest(run, module, assign, fit);
-  llvm::Expected<Recomputed> again = parseRecomputed(run.options.recompute);
+                                               FitProgram fit, std::optional<FittedProgram> once) {
+  const bool isAuto = run.options.recompute == "auto";
+  if (isAuto && !run.onlyOnce)
+    return fitBest(run, module, assign, fit, std::move(once));
+  if (once)
+    return std::move(*once);
+  llvm::Expected<Recomputed> again = parseRecomputed(isAuto ? "none" : run.options.recompute);
   return again ? fitWith(run, module, assign, *again, fit) : again.takeError();
 }
 

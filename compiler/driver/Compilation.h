@@ -48,6 +48,9 @@ public:
   bool chooseStages = false;
   /// What is known to fit takes so long: a program that takes no less need not be made to fit.
   strategies::Cost longEnough = strategies::kForbidden;
+  /// Strategies are searched once, and nothing is computed again that need not be: a program that does not fit so is
+  /// given up (NotAtOnce).
+  bool onlyOnce = false;
 
   /// From now on the mesh is this one. If its first axis has stages, they do what `pipelined` says. A memory limit that
   /// was not given becomes that of so many ranks.

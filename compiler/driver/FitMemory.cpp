@@ -23,6 +23,7 @@ using strategies::AssignOptions;
 
 char DoesNotFit::ID;
 char NoBetter::ID;
+char NotAtOnce::ID;
 
 /// The most repetitions of the search with smaller limits, if the arena does not fit.
 static constexpr int kMaxAttempts = 5;
@@ -115,21 +116,63 @@ static void sayInLine(const Compilation &run, const strategies::JoinOptions &joi
             " with collectives beside kernels, more than the limit; they run in line");
 }
 
+namespace {
+
+/// What became of the strategies that were found before. A smaller limit often leaves the search what it found under the
+/// larger one, since it counts less than the arena needs.
+class KnownPrograms {
+public:
+  /// Whether a program with the strategies of `fitted` is known to need too much. Then `fitted` gets what it needs, and
+  /// `join` becomes what it was at the end.
+  bool know(ModuleOp module, FittedProgram &fitted, strategies::JoinOptions &join) const {
+    for (const Known &known : known_)
+      if (known.module == module && known.first == join && known.strategies == fitted.strategies) {
+        fitted.pipeline = known.pipeline;
+        fitted.memory = known.memory;
+        join = known.last;
+        return true;
+      }
+    return false;
+  }
+  void add(ModuleOp module, const FittedProgram &fitted, const strategies::JoinOptions &first,
+           const strategies::JoinOptions &last) {
+    known_.push_back({module, first, last, fitted.strategies, fitted.pipeline, fitted.memory});
+  }
+
+private:
+  struct Known {
+    ModuleOp module; // in phase 2
+    strategies::JoinOptions first, last;
+    std::string strategies;
+    std::optional<compiler::PipelineReport> pipeline;
+    compiler::MemoryReport memory;
+  };
+  std::vector<Known> known_;
+};
+
+} // namespace
+
 /// Phases 3 to 5 once. Collectives run in line, and messages are smaller, if the program fits in `limit` only so.
+/// `known`: what does not fit.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                           const strategies::CostModel &model, int64_t limit, FittedProgram &fitted) {
+                           const strategies::CostModel &model, int64_t limit, FittedProgram &fitted,
+                           KnownPrograms &known) {
   fitted.local = module.clone();
   if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
   fitted.strategies = strategies::saveStrategies(*fitted.local, run.assign.user.stages);
   const strategies::JoinOptions asked = strategies::joinOf(assign);
   strategies::JoinOptions join = asked;
-  if (run.pipeline)
+  if (run.pipeline) {
     join.overlap = run.pipeline->overlap;
+    join.memory = limit * run.pipeline->mesh.axisSize(0); // whatever the search was given
+  }
+  const strategies::JoinOptions first = join;
+  const bool isKnown = known.know(module, fitted, join);
   OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
-  if (!join.none())
+  if (!first.none())
     annotated = fitted.local->clone();
-  for (int tries = 0;; ++tries) {
+  for (int tries = 0; !isKnown; ++tries) {
     if (llvm::Error e = reshard(run, *fitted.local))
       return e;
     if (llvm::Error e = run.dump(*fitted.local, "4-resharded.mlir"))
@@ -154,6 +197,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     fitted.local = annotated->clone();
   }
   run.finished("partition");
+  if (int64_t(fitted.memory.arenaBytes) > limit && !isKnown)
+    known.add(module, fitted, first, join);
+  join.memory = asked.memory;
   join.overlap = std::min(join.overlap, asked.overlap); // the report is of the whole network, and not of its stages
   if (join != asked)
     if (llvm::Error e = priceAgain(*annotated, model, join, fitted.report))
@@ -253,6 +299,8 @@ public:
       return llvm::Error::success();
     if (assign_.mode != "auto" || !assign_.user.saved.empty())
       return tooMuch_(limit_);
+    if (run_.onlyOnce)
+      return llvm::make_error<NotAtOnce>(predicted(fitted_));
     if (isLongEnough())
       return llvm::make_error<NoBetter>();
     if (share_.stages > 1) {
@@ -413,10 +461,11 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   Candidates candidates(run, module);
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
     return e;
+  KnownPrograms known;
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
       limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
-    if (llvm::Error e = attempt(run, candidates.module(), limited, prices->model, limit, fitted))
+    if (llvm::Error e = attempt(run, candidates.module(), limited, prices->model, limit, fitted, known))
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };

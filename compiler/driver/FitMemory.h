@@ -37,6 +37,17 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 };
 
+/// The error that a program needs too much memory with the strategies that were found first, where no others are asked
+/// for.
+class NotAtOnce : public llvm::ErrorInfo<NotAtOnce> {
+public:
+  static char ID;
+  explicit NotAtOnce(strategies::Cost predicted) : predicted(predicted) {}
+  void log(llvm::raw_ostream &out) const override { out << "does not fit with the strategies that take least"; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+  const strategies::Cost predicted; // of a step with these
+};
+
 /// A program in phase 5, with the strategies and the recomputation that were chosen for it.
 struct FittedProgram {
   mlir::OwningOpRef<mlir::ModuleOp> local;
@@ -61,9 +72,10 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module
 using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &);
 
 /// `fit`, with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take
-/// the least time.
+/// the least time. `once`: what it gave under Compilation::onlyOnce, if that fits.
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, mlir::ModuleOp module,
-                                               const strategies::AssignOptions &assign, FitProgram fit);
+                                               const strategies::AssignOptions &assign, FitProgram fit,
+                                               std::optional<FittedProgram> once = std::nullopt);
 
 } // namespace tessera
 

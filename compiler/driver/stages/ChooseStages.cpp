@@ -1,5 +1,6 @@
 #include "compiler/driver/stages/ChooseStages.h"
 
+#include "compiler/driver/stages/StagePlans.h"
 #include "compiler/driver/stages/StagePrograms.h"
 #include "compiler/driver/stages/StageTrials.h"
 
@@ -14,6 +15,7 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 using namespace mlir;
 
@@ -27,14 +29,14 @@ namespace {
 
 /// A trial's search may do this part of the work of a whole one.
 constexpr double kWorkOfTrial = 1.0 / 16;
-/// The most plans that are made in full for a number of stages, and in all; those without stages do not count.
-constexpr int kMostAlike = 2, kMostMade = 4;
 /// How close to the limit the next limit of memory aims.
 constexpr double kMargin = 0.95;
 /// An estimate that needs so much more memory than there is will not fit with other strategies.
 constexpr double kFarTooMuch = 2;
 /// Without stages, so many of the trials look at what runs beside kernels.
 constexpr size_t kBeside = 3;
+/// Of kernels and messages the one or the other takes half of the sum, or more.
+constexpr int64_t kBoth = 2;
 
 dist::Mesh withStages(int64_t stages, const dist::Mesh &mesh) {
   if (stages == 1)
@@ -228,10 +230,10 @@ private:
       assign.searchWork = std::min(assign.searchWork, strategies::kHurriedWork);
     if (stages > 1 || !beside)
       assign.join.overlap = strategies::Overlapping::Off;
-    if (stages > 1) {
-      if (most < kForbidden / stages) // no order is shorter than the work of all stages, divided evenly
-        assign.tooDear = most * stages;
-    }
+    // No order is shorter than the work of all stages, divided evenly, and no step than half of what kernels and messages
+    // take.
+    if (const int64_t parts = stages > 1 ? stages : kBoth; most < kForbidden / parts)
+      assign.tooDear = most * parts;
     // If too much is needed, the next search counts the micro-batches that the first stage holds. Later ones hold
     // fewer, so that may be too much to ask, and the last search counts one again with a limit in proportion.
     const strategies::PipelineShare share = {
@@ -333,51 +335,87 @@ private:
 
   // ---- the choice ----
 
-  /// Makes the plans that seem best in full, until none of the others seems better.
+  /// Makes the plans that seem best, until none of the others seems better.
   llvm::Error makeBest(ChosenStages &chosen) {
     llvm::stable_sort(found_,
                       [](const Found &a, const Found &b) { return a.candidate.predicted < b.candidate.predicted; });
-    const Found *best = nullptr, *last = nullptr;
+    std::vector<StagePlanToMake> plans;
+    for (const Found &one : found_)
+      plans.push_back({one.candidate.stages, one.candidate.predicted});
+    std::optional<FittedProgram> fitted; // of the best so far
+    Cost least = kForbidden;
     std::string error;
-    int made = 0;
-    std::map<int64_t, int> alike; // by stages
-    for (Found &one : found_) {
-      StagesCandidate &candidate = one.candidate;
-      if (best && (candidate.predicted >= best->candidate.predicted || run_.stopped()))
-        break;
-      if (alike[candidate.stages] == kMostAlike || (candidate.stages > 1 && made == kMostMade))
-        continue;
-      ++alike[candidate.stages];
-      made += candidate.stages > 1;
-      last = &one;
-      run_.longEnough = best ? best->candidate.predicted : kForbidden;
-      llvm::Expected<FittedProgram> fitted = make(one);
+    StagePlanMaking making;
+    making.stopped = [&] { return run_.stopped(); };
+    making.once = [&](size_t plan) {
+      Found &one = found_[plan];
+      const Cost estimate = one.candidate.predicted;
+      run_.onlyOnce = true;
+      llvm::Expected<FittedProgram> made = make(one);
+      run_.onlyOnce = false;
+      if (made)
+        return note(one, std::move(*made), least, fitted);
+      // Other limits of memory may help, and computing again.
+      StagePlanMade told;
+      llvm::Error failed = made.takeError();
+      if (failed.isA<DoesNotFit>() || failed.isA<NotAtOnce>())
+        told.predicted = estimate;
+      failed = llvm::handleErrors(std::move(failed), [&](std::unique_ptr<NotAtOnce> e) {
+        told.predicted = e->predicted;
+        return llvm::Error(std::move(e));
+      });
+      error = fail(one, std::move(failed));
+      return told;
+    };
+    making.whole = [&](size_t plan, Cost longEnough) {
+      Found &one = found_[plan];
+      run_.longEnough = longEnough;
+      // Phases are dumped as they are made.
+      const bool known = !one.candidate.estimate && run_.options.dumpPhases.empty();
+      llvm::Expected<FittedProgram> made = make(one, known ? std::exchange(fitted, {}) : std::nullopt);
       run_.longEnough = kForbidden;
-      if (!fitted) {
-        candidate.error = llvm::toString(fitted.takeError());
-        candidate.predicted = kForbidden;
-        error = candidate.error;
-        continue;
-      }
-      candidate.estimate = false;
-      candidate.predicted = fitted->report.functions.front().predicted();
-      candidate.bytes = int64_t(fitted->memory.arenaBytes);
-      if (fitted->pipeline)
-        candidate.bubble = fitted->pipeline->bubble;
-      if (!best || candidate.predicted < best->candidate.predicted) {
-        best = &one;
-        chosen.fitted = std::move(*fitted);
-      }
+      if (made)
+        return note(one, std::move(*made), least, fitted);
+      if (one.candidate.estimate)
+        error = fail(one, made.takeError());
+      else
+        llvm::consumeError(made.takeError()); // it stays what it is
+      return StagePlanMade();
+    };
+    const std::optional<size_t> best = makeStagePlans(plans, making);
+    if (best && (!fitted || !run_.options.dumpPhases.empty()))
+      if (llvm::Error e = make(found_[*best]).moveInto(fitted))
+        return e;
+    if (best) {
+      chosen.fitted = std::move(*fitted);
+      return take(found_[*best]);
     }
-    if (best && best != last && !run_.options.dumpPhases.empty()) // the dumps are those of the last one
-      return make(*best).moveInto(chosen.fitted);
-    if (best)
-      return take(*best);
     if (error.empty())
       for (const auto &[stages, candidate] : failed_)
         if (error.empty())
           error = candidate.error;
     return llvm::createStringError(error);
+  }
+
+  /// Says of a candidate what its plan is, and keeps the plan in `best` if it takes less than `least` or as much.
+  static StagePlanMade note(Found &one, FittedProgram made, Cost &least, std::optional<FittedProgram> &best) {
+    StagesCandidate &candidate = one.candidate;
+    candidate.estimate = false;
+    candidate.error.clear();
+    candidate.predicted = made.report.functions.front().predicted();
+    candidate.bytes = int64_t(made.memory.arenaBytes);
+    if (made.pipeline)
+      candidate.bubble = made.pipeline->bubble;
+    if (!best || candidate.predicted < least) {
+      least = candidate.predicted;
+      best = std::move(made);
+    }
+    return {true, candidate.predicted};
+  }
+  /// Says of a candidate that there is no plan, and why.
+  static std::string fail(Found &one, llvm::Error error) {
+    one.candidate.predicted = kForbidden;
+    return one.candidate.error = llvm::toString(std::move(error));
   }
 
   llvm::Error take(const Found &one) {
@@ -386,7 +424,8 @@ private:
     return run_.setMesh(one.candidate.mesh, one.options);
   }
 
-  llvm::Expected<FittedProgram> make(const Found &one) {
+  /// `once`: what was made of it under Compilation::onlyOnce.
+  llvm::Expected<FittedProgram> make(const Found &one, std::optional<FittedProgram> once = std::nullopt) {
     if (llvm::Error e = take(one))
       return e;
     run_.assign.prices = one.prices;
@@ -399,7 +438,7 @@ private:
       return program.takeError();
     run_.assign.explain = explain_;
     run_.hurry(run_.assign);
-    return fitWithRecompute(run_, *(*program)->module, run_.assign, fitMemory);
+    return fitWithRecompute(run_, *(*program)->module, run_.assign, fitMemory, std::move(once));
   }
 
   /// The best for each number of stages.
