@@ -118,8 +118,8 @@ static void sayInLine(const Compilation &run, const strategies::JoinOptions &joi
 
 namespace {
 
-/// What became of the strategies that were found before. A smaller limit often leaves the search what it found under the
-/// larger one, since it counts less than the arena needs.
+/// What became of the strategies that were found before. A smaller limit often leaves the search what it found under
+/// the larger one, since it counts less than the arena needs.
 class KnownPrograms {
 public:
   /// Whether a program with the strategies of `fitted` is known to need too much. Then `fitted` gets what it needs, and

@@ -12,7 +12,8 @@ using strategies::kForbidden;
 
 namespace {
 
-/// A plan as it is: the strategies that take least take `first`, whether or not they fit; those that fit take `fitting`.
+/// A plan as it is: the strategies that take least take `first`, whether or not they fit; those that fit take
+/// `fitting`.
 struct Plan {
   int64_t stages;
   Cost estimate, first;

@@ -282,8 +282,8 @@ TEST_CASE("dominated options are in no better answer") {
   CHECK(again > 20);
 }
 
-/// The options of a node without shares that `undominated` leaves, by its definition alone: in the order of their costs,
-/// each is held against the first 150 that are left.
+/// The options of a node without shares that `undominated` leaves, by its definition alone: in the order of their
+/// costs, each is held against the first 150 that are left.
 std::vector<int32_t> leftByDefinition(const WideGraph &wide, size_t n) {
   const WideNode &node = wide.nodes[n];
   auto cost = [&](int32_t k) { return (*node.costs)[size_t(k)]; };
