@@ -2,13 +2,14 @@
 """Predicted step time against measured, on this machine's CPU ranks: three networks under many strategies.
 
 usage: /usr/bin/python3 test/benchmark/predicted_vs_measured.py --bin build/bin [--networks resnet18,gpt,unet] [--steps 8]
-                                    [--rounds 3] [--profiles DIR] [--seconds 0.02] [--estimate] [--json FILE]
+                                    [--rounds 3] [--profiles DIR] [--seconds 0.02] [--estimate [TOPOLOGY]] [--json FILE]
 
 ResNet-18 (32x32, batch 16) under thirteen strategies, a GPT (4 layers, width 256, 128 words, batch 16) under six, and a U-Net
 (64x64, batch 16) under five.
 
 Kernels and collectives are measured first (tessera-profile, for 1, 2 and 4 ranks of each network; kept in DIR if it is given, and
-not measured again where DIR has them): predictions, and what `auto` chooses, rest on that. --estimate leaves it out.
+not measured again where DIR has them): predictions, and what `auto` chooses, rest on that. --estimate leaves it out: predictions
+rest on a topology, `cpu` or another.
 Every strategy is compiled once and run in turn, --rounds times over, so that a disturbance hits all of them; a step's time
 is the median over the steps after the first of a round, and the best round counts. Printed: predicted and measured,
 Spearman's rank correlation, and how far `auto` is from the fastest. Needs a quiet machine, for the profiles as well.
@@ -124,7 +125,7 @@ def plans_of(args, network, folder):
     rows = []
     for i, (label, mesh, mode, pattern) in enumerate(NETWORKS[network]):
         ranks = math.prod(int(axis.split("=")[-1]) for axis in mesh.split(","))
-        extra = [] if args.estimate else ["--profile", profiles / f"{ranks}.json"]
+        extra = ["--topology", args.estimate] if args.estimate else ["--profile", profiles / f"{ranks}.json"]
         if pattern:
             strategy_of(pattern, mesh, folder / "one/report.json", folder / f"{i}.json")
             extra += ["--strategy", folder / f"{i}.json"]
@@ -152,7 +153,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--profiles", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=0.02, help="that the profile spends on a kernel")
-    parser.add_argument("--estimate", action="store_true")
+    parser.add_argument("--estimate", nargs="?", const="cpu", metavar="TOPOLOGY")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     by_name = {network.__name__: network for network in NETWORKS}
