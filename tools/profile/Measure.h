@@ -57,7 +57,7 @@ llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTabl
 llvm::Expected<double> timeOperator(mlir::Operation *op, const MeasureOptions &options);
 
 /// The topology of this machine's cores, each a device of a shared machine: rates of a product of 1,024 x 1,024
-/// matrices in three types and of a loop over 12 MiB, on all cores at once, and the link of which an all-reduce among
+/// matrices in three types and of a loop over 768 MiB, on all cores at once, and the link of which an all-reduce among
 /// threads would take as long as measured. The network is the preset's ("cpu"). Of the options, the time and the
 /// backend count.
 llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &options, const Progress &progress);

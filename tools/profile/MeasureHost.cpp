@@ -18,9 +18,9 @@ namespace {
 
 /// A product of square matrices of this size is at the rate that large products and convolutions reach.
 constexpr int64_t kWide = 1024;
-/// A loop over this many elements, of which three tensors are read and written: 12 MiB, about as much as loops of
-/// networks on CPUs have, part of which is in the caches.
-constexpr int64_t kLong = int64_t(1) << 20;
+/// The elements of loops on all cores together, each of which reads and writes three tensors: 768 MiB, more than caches
+/// hold.
+constexpr int64_t kLong = int64_t(1) << 26;
 /// The same without work: what a kernel takes to start.
 constexpr int64_t kShort = 16;
 /// Sizes of all-reduces whose difference is the bandwidth.
@@ -92,7 +92,8 @@ llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, co
     std::snprintf(text, sizeof text, "%12.1f GFLOP/s of a core in %s", *rate * 1e-9, type);
     progress(text);
   }
-  auto loop = kernels.seconds("graph.add", std::to_string(kLong) + "x", "f32");
+  const int64_t length = std::max(kShort, kLong / cores);
+  auto loop = kernels.seconds("graph.add", std::to_string(length) + "x", "f32");
   if (!loop)
     return loop.takeError();
   auto start = kernels.seconds("graph.add", std::to_string(kShort) + "x", "f32");
@@ -101,7 +102,7 @@ llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, co
   topology->name = "measured";
   topology->devices = cores;
   topology->launch = *start;
-  topology->memoryBandwidth = 3 * 4 * double(kLong) / std::max(*loop - *start, 1e-9);
+  topology->memoryBandwidth = 3 * 4 * double(length) / std::max(*loop - *start, 1e-9);
   topology->memory = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / cores;
   std::snprintf(text, sizeof text, "%12.1f GB/s of a core through memory, a kernel starts in %.2f us",
                 topology->memoryBandwidth * 1e-9, topology->launch * 1e6);
