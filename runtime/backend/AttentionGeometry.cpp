@@ -13,9 +13,17 @@ int64_t AttentionGeometry::biasBase(int64_t batchIndex, int64_t head) const {
   return at;
 }
 
+const TensorView *statisticsOf(const KernelCall &call) {
+  const bool grad = call.name() == "attention_grad";
+  const std::vector<TensorView> &views = grad ? call.inputs : call.outputs;
+  const size_t place = grad ? kGradientStatistics : kStatisticsResult;
+  return views.size() > place ? &views[place] : nullptr;
+}
+
 Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   bool grad = call.name() == "attention_grad";
-  const bool statistics = grad ? call.inputs.size() > kGradientStatistics : call.outputs.size() > kStatisticsResult;
+  const TensorView *kept = statisticsOf(call);
+  const bool statistics = kept;
   const size_t first = grad ? 1 : 0, biasAt = first + (grad && statistics ? 5 : 3);
   const size_t results = grad ? 3 : 1 + size_t(statistics);
   auto error = [&](const std::string &what) { return Status::error(call.name() + ": " + what); };
@@ -30,9 +38,6 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
     return t == type || (half && wide && (t == plan::F32 || t == plan::F64));
   };
   bool typed = isFloat(type) && typeFits(result, call.intAttribute("wide") != 0);
-  const TensorView *kept = nullptr; // the statistics
-  if (statistics)
-    kept = grad ? &call.inputs[kGradientStatistics] : &call.outputs[kStatisticsResult];
   for (size_t i = 0; i < call.inputs.size(); ++i)
     typed = typed && (&call.inputs[i] == kept || typeFits(call.inputs[i].dtype, i == biasAt));
   for (const TensorView &view : call.outputs)

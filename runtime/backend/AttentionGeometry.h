@@ -67,6 +67,9 @@ struct AttentionGeometry {
 /// Where operands of the gradient and a result of attention are, if there are statistics.
 inline constexpr size_t kGradientY = 4, kGradientStatistics = 5, kStatisticsResult = 1;
 
+/// What the call has of them; null: it has none.
+const TensorView *statisticsOf(const KernelCall &call);
+
 /// Statistics below this number, and above its negative, tell probabilities: one of F32 is off by at most 2^-18 there.
 /// A gradient makes others again, maximum and sum of the row. Beside scores far from 0, as of a row that sees masked
 /// keys alone, the logarithm of the sum would keep few digits or none.

@@ -147,11 +147,9 @@ private:
     const bool gradient = call_.name() == "attention_grad";
     more.push_back({"KEEPS", g_.hasStatistics && !gradient ? "1" : "0"});
     more.push_back({"KNOWN", g_.hasStatistics && gradient ? "1" : "0"});
-    const TensorView &kept = !g_.hasStatistics ? p
-                             : gradient        ? call_.inputs[kGradientStatistics]
-                                               : call_.outputs[kStatisticsResult];
+    const TensorView *kept = statisticsOf(call_);
     lines(kernels::kAttentionProbabilities,
-          {at(p.data), at((g_.hasBias ? call_.inputs.back() : p).data), at(kept.data)}, more);
+          {at(p.data), at((g_.hasBias ? call_.inputs.back() : p).data), at((kept ? *kept : p).data)}, more);
     return p;
   }
 

@@ -143,9 +143,7 @@ CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &pla
   kernel.description = tensor ? "generated, tiled, tensor cores" : "generated, tiled";
   if (lines == 0)
     return kernel;
-  const TensorView *kept = nullptr; // the statistics
-  if (g.hasStatistics)
-    kept = places.results.size() > 1 ? &call.inputs[kGradientStatistics] : &call.outputs[kStatisticsResult];
+  const TensorView *kept = statisticsOf(call);
   const std::string tiles = std::string(kernels::kAttentionTiles) +
                             (tensor ? kernels::kAttentionTensorProducts : kernels::kAttentionScalarProducts);
   auto add = [&](const std::string &body, bool gradient, int64_t tasks, std::vector<Place> arguments) {

@@ -183,12 +183,11 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   if (!isCausal || !apart || bias.value % 16 != 0 || (biasType != type && biasType != plan::F32))
     return {};
   LibraryCalls::Kept kept;
-  if (g.hasStatistics) {
-    const TensorView &statistics = gradient ? call.inputs[kGradientStatistics] : call.outputs[kStatisticsResult];
-    kept.statistics = at(statistics.data);
+  if (const TensorView *statistics = statisticsOf(call)) {
+    kept.statistics = at(statistics->data);
     if (gradient)
       kept.y = placedRows(g.y, at(call.inputs[kGradientY].data), type, g.y.depth);
-    if (statistics.dtype != plan::F32 || kept.statistics->value % 16 != 0 || (kept.y && !aligned(*kept.y)))
+    if (statistics->dtype != plan::F32 || kept.statistics->value % 16 != 0 || (kept.y && !aligned(*kept.y)))
       return {};
   }
   LibraryCalls library(g, places, kept, bias, biasType, *isCausal, *apart);

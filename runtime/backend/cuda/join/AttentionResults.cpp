@@ -63,7 +63,7 @@ private:
   const plan::Kernel &kernel(size_t s) const { return program_.steps(int(s)).kernel(); }
   const KernelCall &call() const { return calls_[first_]; }
   bool isGradient() const { return call().name() == "attention_grad"; }
-  bool keepsStatistics() const { return !isGradient() && call().outputs.size() > kStatisticsResult; }
+  bool keepsStatistics() const { return !isGradient() && statisticsOf(call()); }
 
   /// The operand of a step that is the result number `o`.
   std::optional<size_t> reads(size_t s, size_t o) const {
