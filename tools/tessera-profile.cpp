@@ -169,9 +169,7 @@ llvm::Error run(CommandLine &c) {
   if (llvm::Error e = measureBeside(c.measure, table, progress))
     return e;
   if (!c.program.empty()) {
-    mlir::DialectRegistry registry;
-    registry.insert<mlir::func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
-    mlir::MLIRContext context(registry);
+    mlir::MLIRContext context(measuredDialects());
     context.loadAllAvailableDialects();
     auto module = readProgram(context, c.program);
     if (!module)

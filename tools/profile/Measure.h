@@ -31,6 +31,9 @@ struct MeasureOptions {
   rt::Status onRanks(const std::function<rt::Status(rt::World &)> &body) const;
 };
 
+/// The dialects of programs that are measured.
+mlir::DialectRegistry measuredDialects();
+
 using Progress = std::function<void(const std::string &)>;
 
 /// Measures every kernel that some strategy of the module's operators needs and that fusion leaves alone. Adds them to

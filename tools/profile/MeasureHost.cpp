@@ -78,9 +78,7 @@ llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, co
   options.ranksHere = int(cores);
   options.maxBytes = int64_t(kLarge);
 
-  DialectRegistry registry;
-  registry.insert<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
-  MLIRContext context(registry);
+  MLIRContext context(measuredDialects());
   context.loadAllAvailableDialects();
   Kernels kernels(context, options);
   char text[160];

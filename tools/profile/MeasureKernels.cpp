@@ -139,6 +139,12 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
 
 } // namespace
 
+DialectRegistry measuredDialects() {
+  DialectRegistry registry;
+  registry.insert<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
+  return registry;
+}
+
 llvm::Expected<double> timeOperator(Operation *op, const MeasureOptions &options) {
   return timeProgram(*wholeProgram(op), options);
 }
