@@ -71,8 +71,8 @@ struct LayoutProgram {
   std::vector<uint32_t> sectionEnds = {}; // empty: all steps run once
   std::vector<std::pair<uint32_t, uint32_t>> calls = {};
 
-  int chunks =
-      0; // of a pipeline's rank: how many stages it has; its sections are those of dialects/graph/flow/Sections.h
+  /// Of a pipeline's rank: how many stages it has. Its sections are those of dialects/graph/flow/Sections.h.
+  int chunks = 0;
 
   bool hasSections() const { return !sectionEnds.empty(); }
   /// The steps [bodyBegin, bodyEnd) run for every micro-batch. Requires sections.
