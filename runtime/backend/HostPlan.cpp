@@ -47,6 +47,7 @@ static Status startThreads(int threads) {
     return Status();
   std::lock_guard lock(mutex);
   TESSERA_RETURN_IF_ERROR(probeThreads(threads - 1));
+  const ThreadsAtWork atWork; // another rank's threads may take them still, and other ranks use their libraries by now
   parallelFor(threads, threads, [](int64_t, int64_t) {});
   started = threads;
   return Status();

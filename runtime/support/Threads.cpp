@@ -24,9 +24,10 @@ extern "C" void endAtOnce(int code, void *) {
 } // namespace
 
 ThreadsAtWork::ThreadsAtWork() {
-  // Called first of all that is registered until now, and given the exit code, which atexit() is not.
-  [[maybe_unused]] static const int registered = on_exit(endAtOnce, nullptr);
+  // Registered anew by each one, since exit() begins with the function that was registered last. Libraries register
+  // destructors of static objects when a thread first uses them. on_exit() is given the exit code, atexit() is not.
   ++atWork;
+  on_exit(endAtOnce, nullptr);
 }
 
 ThreadsAtWork::~ThreadsAtWork() { --atWork; }

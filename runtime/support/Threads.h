@@ -20,7 +20,8 @@ Status probeThreads(int count);
 
 /// While one lives, exit() ends the process at once with its exit code. Neither functions of atexit() run nor
 /// destructors of static objects, which other threads may still use. A library that calls exit() on an error thus ends
-/// the program with its message and not with a signal.
+/// the program with its message and not with a signal. Only what was registered after the newest of them still runs,
+/// so make one right before the call that may exit.
 ///
 ///   const ThreadsAtWork atWork;
 ///   runThreadsThatUseLibraries();
