@@ -45,7 +45,7 @@ class Skipped(Exception):
 class Faults(Launching):
     def __init__(self, args, folder):
         super().__init__(args, folder)
-        self.rng, self.steps = random.Random(args.seed), args.steps
+        self.rng, self.steps, self.peer_timeout = random.Random(args.seed), args.steps, args.peer_timeout
         self.plan = self.compile("plan", "data=2", "data")
         self.counts = {"writing": 0}
         self.notices = []
@@ -166,10 +166,10 @@ class Faults(Launching):
     def trial_cut(self, run):
         try:
             with TwoHosts() as hosts:
-                def both():
-                    return [self.train(run, "--peer-timeout", 1, launch=(), prefix=hosts.on(r),
+                def both(*options):
+                    return [self.train(run, *options, launch=(), prefix=hosts.on(r),
                                        environment=rank_environment(r, 2, hosts.addresses[0], 29500, 0, 1)) for r in range(2)]
-                processes = both()
+                processes = both("--peer-timeout", self.peer_timeout)
                 step = self.rng.randrange(1, self.steps // 2)
                 self.wait_for(lambda: self.latest(run) >= step, f"step {step}")
                 hosts.cut()
@@ -187,7 +187,7 @@ class Faults(Launching):
             raise Skipped(str(reason)) from None
 
     def trial_stop(self, run):
-        process = self.train(run, "--peer-timeout", 1, "--restarts", 1)
+        process = self.train(run, "--peer-timeout", self.peer_timeout, "--restarts", 20)
         step = self.rng.randrange(1, self.steps // 2)
         self.wait_for(lambda: self.latest(run) >= step, f"step {step}")
         ranks = ranks_of(process.pid)
@@ -232,6 +232,8 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "test/models")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--steps", type=int, default=40, help="of a run")
+    parser.add_argument("--peer-timeout", type=int, default=1,
+                        help="seconds of silence after which a rank is given up; 1 needs a machine that does nothing else")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=pathlib.Path, help="on the file system to try (default: the system's temporary one)")
     parser.add_argument("kinds", nargs="*", metavar="KIND", choices=[*KINDS, []])

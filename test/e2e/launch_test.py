@@ -14,7 +14,8 @@ import subprocess
 import time
 
 from cases import case, main
-from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, free_port, kill_all, processes_of_ranks, rank_environment, ranks_of, runs
+from launching import (CONTINUE, KILL, PEER_TIMEOUT, STOP, Launching, TwoHosts, expect, free_port, kill_all, processes_of_ranks,
+                       rank_environment, ranks_of, runs)
 from tensors import manifest_of
 
 
@@ -173,8 +174,8 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
     if not shutil.which("mpirun"):
         return print("skipped: no mpirun")
     log = c.folder / "log.jsonl"
-    command = c.command(c.compile(), 1000000, "--peer-timeout", 2, "--log", log)
-    for signal, message in ((STOP, r"^\[rank \d\] tessera-run: rank 2 \(on .*\) gave no sign of life for 2 s"),
+    command = c.command(c.compile(), 1000000, "--peer-timeout", PEER_TIMEOUT, "--log", log)
+    for signal, message in ((STOP, rf"^\[rank \d\] tessera-run: rank 2 \(on .*\) gave no sign of life for {PEER_TIMEOUT} s"),
                             (KILL, r"rank 2 .* exited on signal 9")):
         log.unlink(missing_ok=True)
         process = c.start(command, prefix=("mpirun", "--oversubscribe", "-n", "4"))
@@ -198,7 +199,7 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
                 kill_all(subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split())
             text = c.finish(process, code=None)
             expect(process.returncode != 0 and
-                   re.search(r"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for 2 s: "
+                   re.search(rf"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for {PEER_TIMEOUT} s: "
                              r"they were stopped", text, re.M), text)
             expect(seconds < 15, f"{seconds:.1f} s")
             print(f"      both sides ended {seconds:.1f} s after the cut")
@@ -211,7 +212,7 @@ def a_cut_cable_is_noticed_on_both_sides(c):
     plan = c.compile()
     try:
         with TwoHosts() as hosts:
-            command = c.command(plan, 1000000, "--peer-timeout", 3, "--log", c.folder / "log.jsonl")
+            command = c.command(plan, 1000000, "--peer-timeout", PEER_TIMEOUT, "--log", c.folder / "log.jsonl")
             processes = [c.start(command, rank_environment(r, 4, hosts.addresses[0], 29500, r % 2, 2), hosts.on(r // 2))
                          for r in range(4)]
             c.wait_for_steps(c.folder / "log.jsonl")
@@ -220,10 +221,10 @@ def a_cut_cable_is_noticed_on_both_sides(c):
             hosts.cut()
             texts = [c.finish(process, code=1, timeout=30) for process in processes]
             seconds = time.monotonic() - begin
-            expect(seconds < 10, f"noticed after {seconds:.1f} s")
+            expect(seconds < PEER_TIMEOUT + 7, f"noticed after {seconds:.1f} s")
             for rank, text in enumerate(texts):
                 lost = "rank 2|rank 3" if rank < 2 else "rank 0|rank 1"
-                expect(re.search(rf"\[rank {rank}\].*({lost}).*(no sign of life for 3 s|has died)", text), text)
+                expect(re.search(rf"\[rank {rank}\].*({lost}).*(no sign of life for {PEER_TIMEOUT} s|has died)", text), text)
             print(f"      both sides ended {seconds:.1f} s after the cut")
     except TwoHosts.Skipped as reason:
         print(f"skipped: {reason}")
@@ -250,14 +251,14 @@ def a_killed_rank_is_named_by_all_at_once(c):
 def a_stopped_rank_is_named_after_the_timeout(c):
     plan = c.compile()
     log = c.folder / "log.jsonl"
-    processes = all_ranks(c, c.command(plan, 1000000, "--peer-timeout", 2, "--log", log), free_port())
+    processes = all_ranks(c, c.command(plan, 1000000, "--peer-timeout", PEER_TIMEOUT, "--log", log), free_port())
     c.wait_for_steps(log)
     processes[3].send_signal(STOP)
     begin = time.monotonic()
     for rank in range(3):
         text = c.finish(processes[rank], code=1, timeout=20)
-        expect("rank 3 (on " in text and "no sign of life for 2 s" in text, text)
-    expect(1 < time.monotonic() - begin < 8, f"noticed after {time.monotonic() - begin:.1f} s")
+        expect("rank 3 (on " in text and f"no sign of life for {PEER_TIMEOUT} s" in text, text)
+    expect(PEER_TIMEOUT / 2 < time.monotonic() - begin < PEER_TIMEOUT + 6, f"noticed after {time.monotonic() - begin:.1f} s")
     processes[3].send_signal(CONTINUE)
     text = c.finish(processes[3], code=1, timeout=20)
     expect("[rank 3]" in text, text)
@@ -277,7 +278,7 @@ def ranks_that_do_not_fit_together_are_told_so(c):
     text = c.finish(c.start(late, rank_environment(1, 2, "127.0.0.1", free_port())), code=1)
     expect("[rank 1]" in text and "rank 0 could not be reached" in text, text)
     port = free_port()
-    processes = [c.start(late, rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
+    processes = [c.start(c.command(plan, 1), rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
     for process in processes:
         expect("another secret" in c.finish(process, code=1), "secrets")
     for change, message in (({"WORLD_SIZE": 4}, "WORLD_SIZE is 4"), ({"RANK": "x"}, "RANK=x"), ({"MASTER_ADDR": ""}, "MASTER_ADDR"),
@@ -306,15 +307,15 @@ def a_hang_is_dumped_rank_by_rank(c):
     """One of four ranks is stopped. Its silence alone would be noticed much later."""
     plan = c.compile()
     log = c.folder / "log.jsonl"
-    process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 2, "--peer-timeout", 30, "--log", log))
+    process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 4, "--peer-timeout", 30, "--log", log))
     c.wait_for_steps(log)
     os.kill(ranks_of(process.pid)[3], STOP)
     begin = time.monotonic()
     text = c.finish(process, code=1)
-    expect(time.monotonic() - begin < 12, f"{time.monotonic() - begin:.1f} s")
+    expect(time.monotonic() - begin < 15, f"{time.monotonic() - begin:.1f} s")
     expect("rank 3 is stopped and is killed" in text, text)
     for rank in range(3):
-        expect(re.search(rf"\[rank {rank}\] (no progress for 2 s|another rank hangs): step \d+, ", text), text)
+        expect(re.search(rf"\[rank {rank}\] (no progress for 4 s|another rank hangs): step \d+, ", text), text)
     expect("collective '" in text or "agreeing" in text, text)
 
 
@@ -443,7 +444,7 @@ def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
                                c.folder / "straight")))
     straight, log, run = losses(c.folder / "straight.jsonl"), c.folder / "log.jsonl", c.folder / "run"
     process = c.start(c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", run, "--processes", "--restarts", 3,
-                                "--elastic", "--peer-timeout", 2))
+                                "--elastic", "--peer-timeout", PEER_TIMEOUT))
     for left, victim, signal, reached in ((4, 1, KILL, 20), (3, 2, STOP, 50)):
         c.wait_for(lambda: len(ranks_of(process.pid)) == left and log.exists() and losses(log)[-1:] and
                    losses(log)[-1]["step"] >= reached, f"step {reached}")
@@ -479,7 +480,7 @@ def an_elastic_run_that_is_reproducible_keeps_its_bits(c):
 
     c.finish(c.start(c.command(plan, steps, "--log", straight, "--checkpoint-dir", c.folder / "straight")))
     process = c.start(c.command(plan, steps - 20, "--log", log, "--checkpoint-dir", run, "--checkpoint-every", 5, "--processes",
-                                "--restarts", 2, "--elastic", "--peer-timeout", 2))
+                                "--restarts", 2, "--elastic", "--peer-timeout", PEER_TIMEOUT))
     c.wait_for(lambda: len(ranks_of(process.pid)) == 4 and log.exists() and len(losses(log)) >= 20, "step 20")
     os.kill(ranks_of(process.pid)[1], KILL)
     text = c.finish(process)
@@ -509,7 +510,7 @@ def an_elastic_run_goes_on_without_a_machine(c):
         with TwoHosts() as hosts:
             two = table(c.folder / "two.json", (hosts.addresses[0], (0, 1)), (hosts.addresses[1], (2, 3)))
             a, b = [c.start(c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", run, "--rank-table", two,
-                                      "--restarts", 3, "--elastic", "--peer-timeout", 1), prefix=hosts.on(h)) for h in range(2)]
+                                      "--restarts", 3, "--elastic", "--peer-timeout", PEER_TIMEOUT), prefix=hosts.on(h)) for h in range(2)]
             c.wait_for(lambda: written() and written()[-1]["step"] >= 20, "step 20")
             os.kill(ranks_of(b.pid)[3], KILL)
             c.wait_for(lambda: (run / "plan-3/rank0.plan").exists(), "another plan")
@@ -580,7 +581,7 @@ def torchrun_starts_an_elastic_run_again_on_fewer_ranks(c):
         return print("skipped: no torchrun that works")
     plan, run, log, port = c.compile(), c.folder / "run", c.folder / "log", free_port()
     steps = 1500
-    command = c.command(plan, steps, "--checkpoint-every", 20, "--log", log, "--checkpoint-dir", run, "--elastic", "--peer-timeout", 3)
+    command = c.command(plan, steps, "--checkpoint-every", 20, "--log", log, "--checkpoint-dir", run, "--elastic", "--peer-timeout", PEER_TIMEOUT)
     prefix = ("torchrun", "--nnodes", "1:2", "--nproc_per_node", "2", "--max_restarts", "5", "--rdzv_backend", "c10d",
               "--rdzv_id", "t", "--rdzv_conf", "join_timeout=60,last_call_timeout=5", "--no_python", "--rdzv_endpoint",
               f"127.0.0.1:{port}", "--")  # or torchrun takes --log for its own

@@ -186,3 +186,6 @@ class TwoHosts:
 
 
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
+# Seconds that a rank may be silent in a test. Where far more processes run than there are cores, a healthy one may get
+# none for a second.
+PEER_TIMEOUT = 4
