@@ -12,7 +12,8 @@ tools/install-deps.sh --fuzz
 jobs=${TESSERA_JOBS:-$(nproc)}
 
 # sanitize PRESET TESTS MPI_PRESET TARGETS...: the tests are a regular expression of CTest, among those of the test preset;
-# those of MPI_PRESET run as well, if it is not empty. The targets of unit tests and fuzz targets have the tests' names.
+# those of MPI_PRESET run as well, if it is not empty. The targets of unit tests and fuzz targets have the tests' names up
+# to the next dot: unit.backend.bits.avx2 is one of the target backend.
 sanitize() {
   local preset=$1 tests=$2 mpi=$3
   shift 3
@@ -24,7 +25,7 @@ sanitize() {
   }
   local named
   named=$( (ctest --preset "$preset" -N -R "$tests" && if [[ -n $mpi ]]; then ctest --preset "$mpi" -N; fi) |
-    sed -n 's/.*: \(unit\|fuzz\)\.//p')
+    sed -nE 's/.*: (unit|fuzz)\.([^.]*).*/\2/p' | sort -u)
   # shellcheck disable=SC2086
   cmake --build --preset "$preset" -j"$jobs" --target $named "$@" >"$build/build.log" 2>&1 || {
     grep -B2 -A20 -E 'FAILED|error:' "$build/build.log"
@@ -41,7 +42,7 @@ for kind in "$@"; do
   case $kind in
   address)
     sanitize asan \
-      '^unit\.(search|test_plan|test_checkpoint|comm|backend|data|device|executor|telemetry|launch)|^conformance\.(comm\.thread|backend)|^fuzz\.fuzz_[^o]' \
+      '^unit\.(search|time|pipeline|stages|overlap|test_support|test_plan|test_checkpoint|comm|backend|data|device|executor|telemetry|launch|check|session)|^conformance\.(comm\.thread|backend)|^fuzz\.fuzz_[^o]' \
       asan-mpi comm_conformance backend_conformance tessera-run tessera-solve
     ;;
   compiler)
@@ -49,7 +50,7 @@ for kind in "$@"; do
     ;;
   thread)
     sanitize tsan \
-      '^unit\.(search_search|test_checkpoint|comm|data|device|executor|telemetry|launch|session)|^conformance\.comm\.thread' '' \
+      '^unit\.(search_search|test_support|test_checkpoint|comm|data|device|executor|telemetry|launch|session)|^conformance\.comm\.thread' '' \
       comm_conformance tessera-run
     ;;
   *)
