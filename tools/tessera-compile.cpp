@@ -50,9 +50,10 @@ void declare(CLI::App &app, CommandLine &c) {
       ->type_name("FILE");
   app.add_option("--what-if", c.whatIf,
                  "Print step time, efficiency and memory for other clusters, sizes or limits, a table each (repeat "
-                 "for several). nodes=1,2,4: so many machines of the topology's kind, --mesh on each. The batch stays "
-                 "the same (strong scaling), or a --dim that is given for one machine grows with their number (weak "
-                 "scaling): nodes=1,2,4,grow=batch. batch=16,32,64: another size of this dimension. memory=8GiB,16GiB: "
+                 "for several). nodes=1,2,4: so many machines of the topology's kind, --mesh on each (of stages: in "
+                 "each stage so many times more ranks). The batch stays the same (strong scaling), or a --dim that is "
+                 "given for one machine grows with their number (weak scaling): nodes=1,2,4,grow=batch. "
+                 "batch=16,32,64: another size of this dimension. memory=8GiB,16GiB: "
                  "another limit per rank. Without -o nothing is written; with it the report and --html have the "
                  "tables, too")
       ->allow_extra_args(false)

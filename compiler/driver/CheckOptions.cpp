@@ -89,7 +89,7 @@ static llvm::Error checkMesh(const CompileOptions &options) {
 }
 
 /// Checks what --pipeline auto needs, which chooses stages and mesh.
-static llvm::Error checkChosenStages(const CompileOptions &options, const dist::Mesh &mesh, llvm::StringRef chooses) {
+static llvm::Error checkChosenStages(const CompileOptions &options, const dist::Mesh &mesh) {
   auto fail = [&](const std::string &why) { return llvm::createStringError("--pipeline auto: " + why); };
   if (options.assign.mode != "auto")
     return fail("mode " + options.assign.mode + " searches nothing; use --mode auto");
@@ -101,18 +101,16 @@ static llvm::Error checkChosenStages(const CompileOptions &options, const dist::
     return fail("one rank has no stages; leave it out");
   if (!options.assign.strategy.empty())
     return fail("--strategy is about one mesh; leave one of the two out");
-  if (options.whatIf || chooses == "--what-if")
-    return fail("--what-if does not know stages yet; leave one of the two out");
   return llvm::Error::success();
 }
 
 /// Checks a mesh with stages, and what does not go with one.
-static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef chooses) {
+static llvm::Error checkPipeline(const CompileOptions &options) {
   const dist::Mesh mesh = llvm::cantFail(dist::Mesh::parse(options.assign.mesh)); // checkMesh has parsed it
   const int axis = mesh.findAxis(dist::kStageAxis);
   llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);
   if (pipeline && pipeline->isChosen())
-    return checkChosenStages(options, mesh, chooses);
+    return checkChosenStages(options, mesh);
   if (axis < 0) {
     llvm::consumeError(pipeline.takeError());
     if (!options.pipeline.empty())
@@ -131,8 +129,6 @@ static llvm::Error checkPipeline(const CompileOptions &options, llvm::StringRef 
     return fail("a pipeline has 2 stages or more; leave 'stage' out");
   if (options.assign.mode == "hybrid")
     return fail("mode hybrid has no stages, since the model file says what every rank does; leave 'stage' out");
-  if (options.whatIf || chooses == "--what-if")
-    return fail("--what-if does not know stages yet; leave 'stage' out");
   return llvm::Error::success();
 }
 
@@ -150,7 +146,7 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
     return e;
   if (llvm::Error e = checkMesh(options))
     return e;
-  if (llvm::Error e = checkPipeline(options, chooses))
+  if (llvm::Error e = checkPipeline(options))
     return e;
   if (llvm::Error e = checkCompress(options))
     return e;

@@ -106,7 +106,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
   if (llvm::Error e = tryRecomputation(trials))
     return e;
   if (!best)
-    return llvm::createStringError(unplaced);
+    return llvm::make_error<DoesNotFit>(unplaced);
   if (!run.options.dumpPhases.empty() && last != best->recompute) // the dumps are those of the last trial
     return fitWith(run, module, assign, llvm::cantFail(parseRecomputed(best->recompute)), fit);
   return std::move(*best);

@@ -51,12 +51,15 @@ struct WhatIf {
   std::vector<int64_t> limits; // bytes per rank
 };
 
-/// The prediction for a cluster of `nodes` machines of the topology's kind, where the mesh gets the axis "node" before
-/// its other axes, or for another size or limit.
+/// The prediction for a cluster of `nodes` machines of the topology's kind, or for another size or limit. On several
+/// machines a given mesh gets the axis "node" before its other axes, but behind that of the stages. Where the mesh or
+/// the stages are chosen, they are chosen for every line.
 struct ClusterPrediction {
   int64_t nodes = 1, ranks = 1;
   int64_t size = 0, limit = 0; // what was asked about; 0: nothing
   std::string mesh, error;     // error: why there is no prediction; empty if there is one
+  bool choseMesh = false;      // it was not given
+  int64_t microBatches = 0;    // of stages that were chosen; 0: there are none
   strategies::Cost predicted = 0, communication = 0;
   int64_t memory = 0; // bytes of one rank's arena
   std::string recompute = "none";

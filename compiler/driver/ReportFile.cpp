@@ -100,6 +100,8 @@ static Json toJson(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> lines
                       {"memory_bytes", c.memory},
                       {"fits", c.fits},
                       {"recompute", c.recompute}});
+      if (c.microBatches > 0)
+        row["micro_batches"] = c.microBatches;
       if (std::optional<double> share = efficiency(whatIf, reference(lines), c))
         row["efficiency"] = *share;
     }

@@ -1,198 +1,211 @@
 // --what-if: the same program on clusters of other sizes, with another batch, or with another limit of memory.
-#include "compiler/driver/FitMemory.h"
+#include "compiler/driver/ChooseProgram.h"
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/WhatIfLines.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
 
+#include "dialects/dist/DistOps.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <set>
 
 using namespace mlir;
 
 namespace tessera {
 
-using strategies::AssignOptions;
-
-/// Changes the options to a cluster of `nodes` machines.
-static llvm::Error enlarge(AssignOptions &assign, int64_t nodes) {
+/// Changes the options to a cluster of `nodes` machines. Where stages or the mesh are chosen, it is their ranks that
+/// become more; else the mesh gets an axis, behind that of the stages, which is always the first.
+static llvm::Error enlarge(Compilation &run, int64_t nodes) {
+  strategies::AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.withNodes(nodes).moveInto(assign.topology))
     return e;
   if (nodes > 1) {
-    if (assign.mesh.findAxis("node") >= 0)
+    const dist::Mesh &before = run.pipeline ? run.pipeline->mesh : assign.mesh;
+    if (before.findAxis("node") >= 0)
       return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one: rename it",
-                                     assign.mesh.str().c_str());
-    if (llvm::Error e =
-            dist::Mesh::parse("node=" + std::to_string(nodes) + "," + assign.mesh.str()).moveInto(assign.mesh))
+                                     before.str().c_str());
+    std::string text = std::to_string(before.numRanks() * nodes);
+    if (!run.chooseMesh && !run.chooseStages) {
+      text = "node=" + std::to_string(nodes) + (assign.mesh.numAxes() > 0 ? "," + assign.mesh.str() : "");
+      if (run.pipeline)
+        text = dist::kStageAxis.str() + "=" + std::to_string(before.axisSize(0)) + "," + text;
+    }
+    llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(text);
+    if (!mesh)
+      return mesh.takeError();
+    if (run.options.assign.memory.empty())
+      assign.memoryLimit = 0; // that of so many ranks
+    compiler::PipelineOptions pipelined;
+    if (run.pipeline)
+      pipelined = run.pipeline->options;
+    if (llvm::Error e = run.setMesh(std::move(*mesh), std::move(pipelined)))
       return e;
   }
-  return assign.topology.fits(assign.mesh);
+  return run.pipeline ? llvm::Error::success() : assign.topology.fits(assign.mesh);
 }
 
-static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport &report) {
-  cluster.predicted = report.functions.front().predicted();
-  cluster.communication = report.functions.front().exposed();
-}
-
-/// Predicts the program that fits, with the recomputation of --recompute. If none fits, `cluster.error` says so.
-static llvm::Error predictFitted(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                 ClusterPrediction &cluster) {
-  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, module, assign, fitMemory);
-  if (!fitted) {
-    cluster.error = llvm::toString(fitted.takeError());
-    return llvm::Error::success();
-  }
-  setCosts(cluster, fitted->report);
-  cluster.memory = int64_t(fitted->memory.arenaBytes);
-  cluster.recompute = fitted->recompute;
-  cluster.fits = true;
-  return llvm::Error::success();
-}
-
-/// Predicts the program that the mode chooses, whether it fits or not.
-static llvm::Error predictChosen(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                 ClusterPrediction &cluster) {
-  OwningOpRef<ModuleOp> local(module.clone());
-  strategies::AssignReport report;
-  if (llvm::Error e = annotate(run, *local, assign, report)) {
-    cluster.error = llvm::toString(std::move(e));
-    return llvm::Error::success();
-  }
-  if (report.functions.empty())
+/// The program that the mode chooses, whether it fits or not. There are no stages.
+static llvm::Expected<FittedProgram> chosenProgram(Compilation &run, ModuleOp module,
+                                                   const strategies::AssignOptions &assign) {
+  FittedProgram chosen;
+  chosen.local = module.clone();
+  if (llvm::Error e = annotate(run, *chosen.local, assign, chosen.report))
+    return e;
+  if (chosen.report.functions.empty())
     return llvm::createStringError("the model has no function");
-  setCosts(cluster, report);
-  if (llvm::Error e = reshard(run, *local))
+  if (llvm::Error e = reshard(run, *chosen.local))
     return e;
-  if (llvm::Error e =
-          localize(run, *local, strategies::pricesOf(assign)->model, run.options.fuse, strategies::joinOf(assign)))
+  if (llvm::Error e = localize(run, *chosen.local, strategies::pricesOf(assign)->model, run.options.fuse,
+                               strategies::joinOf(assign)))
     return e;
-  llvm::Expected<compiler::MemoryReport> memory = compiler::planMemory(*local, emitOptions(run.options));
-  if (!memory)
-    return memory.takeError();
-  cluster.memory = int64_t(memory->arenaBytes);
-  cluster.fits = cluster.memory <= report.memoryLimit;
-  return llvm::Error::success();
+  if (llvm::Error e = compiler::planMemory(*chosen.local, emitOptions(run.options)).moveInto(chosen.memory))
+    return e;
+  return chosen;
 }
 
-/// The model in phase 2.
-static llvm::Expected<compiler::ImportedModel> modelOf(Compilation &run) {
-  if (llvm::Error e = run.read("--what-if"))
-    return e;
-  return preparedModel(run);
-}
+namespace {
 
-/// Predicts one line of a table: `assign` says on which mesh and under which limit. `model` is in phase 2.
-static llvm::Expected<ClusterPrediction> predict(Compilation &run, ModuleOp model, AssignOptions assign,
-                                                 ClusterPrediction line, const std::string &what) {
-  line.ranks = assign.mesh.numRanks();
-  line.mesh = assign.mesh.str();
-  run.begins("what if");
-  run.hurry(assign);
-  assign.prices = strategies::pricesOf(assign);
-  // A limit is kept: strategies are searched again until the program fits.
-  const bool fit = run.options.recompute != "none" || line.limit > 0;
-  if (llvm::Error e = fit ? predictFitted(run, model, assign, line) : predictChosen(run, model, assign, line))
-    return e;
-  run.finished(what);
-  return line;
-}
+/// A line that has no prediction says why.
+struct Line {
+  ClusterPrediction prediction;
+  bool isAnswer = true; // false: the question has none, whatever the memory
+};
 
-static llvm::Error predictClusters(const CompileOptions &options, const WhatIf &whatIf, const Progress &progress,
+/// Predicts lines. What the importer warns of is said once.
+class Predictor {
+public:
+  explicit Predictor(const Progress &progress)
+      : progress_([this, &progress](const std::string &line) {
+          if (!llvm::StringRef(line).starts_with("warning: ") || said_.insert(line).second)
+            progress(line);
+        }) {}
+
+  /// What a compile with these options would choose, on `line.nodes` machines and under `line.limit`.
+  Line predict(CompileOptions options, ClusterPrediction line, const std::string &what) const {
+    options.dumpPhases.clear(); // they are of the plan that is compiled
+    options.assign.dumpGraph.clear();
+    Compilation run(options, progress_);
+    if (llvm::Error e = predict(run, line)) {
+      const bool isAnswer = e.isA<DoesNotFit>();
+      line.error = llvm::toString(std::move(e));
+      return {std::move(line), isAnswer};
+    }
+    run.finished(what);
+    return {std::move(line), true};
+  }
+
+private:
+  static llvm::Error predict(Compilation &run, ClusterPrediction &line) {
+    if (llvm::Error e = run.read("--what-if"))
+      return e;
+    if (line.limit > 0)
+      run.assign.memoryLimit = line.limit;
+    const auto asked = [&] { return run.pipeline ? run.pipeline->mesh : run.assign.mesh; };
+    line.ranks = asked().numRanks() * line.nodes;
+    if (llvm::Error e = enlarge(run, line.nodes))
+      return e;
+    line.mesh = asked().str();
+    run.hurry(run.assign);
+    // A limit is kept: strategies are searched again until the program fits. Stages are cut until they do.
+    const bool fit = run.options.recompute != "none" || line.limit > 0 || run.pipeline;
+    compiler::ImportedModel model;
+    CompileResult result;
+    llvm::Expected<FittedProgram> fitted =
+        chooseProgram(run, /*explain=*/false, fit ? fitMemory : chosenProgram, model, result);
+    if (!fitted)
+      return fitted.takeError();
+    const strategies::FunctionReport &function = result.report.functions.front();
+    line.mesh = result.mesh.str();
+    line.choseMesh = run.chooseMesh || run.chooseStages;
+    if (run.chooseStages && result.pipeline)
+      line.microBatches = result.pipeline->microBatches;
+    line.predicted = function.predicted();
+    line.communication = function.exposed();
+    line.memory = int64_t(result.memory.arenaBytes);
+    line.recompute = result.recompute;
+    line.fits = line.memory <= result.report.memoryLimit;
+    return llvm::Error::success();
+  }
+
+  std::set<std::string> said_;
+  Progress progress_;
+};
+
+/// A table of lines. If none has a prediction, nor could have one with more memory, the question is wrong.
+class Table {
+public:
+  void add(Line line) {
+    any_ |= line.isAnswer;
+    lines_.push_back(std::move(line.prediction));
+  }
+  llvm::Error moveInto(std::vector<ClusterPrediction> &lines) {
+    if (!any_ && !lines_.empty())
+      return llvm::createStringError(lines_.front().error);
+    lines = std::move(lines_);
+    return llvm::Error::success();
+  }
+
+private:
+  std::vector<ClusterPrediction> lines_;
+  bool any_ = false;
+};
+
+} // namespace
+
+static llvm::Error predictClusters(const CompileOptions &options, const WhatIf &whatIf, const Predictor &predictor,
                                    std::vector<ClusterPrediction> &list) {
   if (!whatIf.grows.empty() && !options.import.dims.count(whatIf.grows))
     return llvm::createStringError("--what-if grow=%s: --dim %s=N must say how large it is on one machine",
                                    whatIf.grows.c_str(), whatIf.grows.c_str());
-  // A program of another size is another program.
-  for (size_t i = 0; i < whatIf.nodes.size();) {
+  Table table;
+  for (int64_t nodes : whatIf.nodes) {
     CompileOptions sized = options;
     if (!whatIf.grows.empty())
-      if (int64_t &size = sized.import.dims[whatIf.grows]; llvm::MulOverflow(size, whatIf.nodes[i], size))
+      if (int64_t &size = sized.import.dims[whatIf.grows]; llvm::MulOverflow(size, nodes, size))
         return llvm::createStringError("--what-if: %s of %lld machines is too large", whatIf.grows.c_str(),
-                                       (long long)whatIf.nodes[i]);
-    Compilation run(sized, progress);
-    llvm::Expected<compiler::ImportedModel> model = modelOf(run);
-    if (!model)
-      return model.takeError();
-    do {
-      ClusterPrediction line;
-      line.nodes = whatIf.nodes[i++];
-      AssignOptions assign = run.assign;
-      if (llvm::Error e = enlarge(assign, line.nodes))
-        return e;
-      const std::string what = std::to_string(line.nodes) + (line.nodes == 1 ? " node" : " nodes");
-      llvm::Expected<ClusterPrediction> cluster = predict(run, *model->module, assign, line, what);
-      if (!cluster)
-        return cluster.takeError();
-      list.push_back(std::move(*cluster));
-    } while (whatIf.grows.empty() && i < whatIf.nodes.size());
+                                       (long long)nodes);
+    ClusterPrediction line;
+    line.nodes = nodes;
+    table.add(predictor.predict(sized, line, std::to_string(nodes) + (nodes == 1 ? " node" : " nodes")));
   }
-  return llvm::Error::success();
+  return table.moveInto(list);
 }
 
-/// One line about a program with another size of the dimension.
-static llvm::Expected<ClusterPrediction> predictSize(const CompileOptions &options, const WhatIf &whatIf, int64_t size,
-                                                     const Progress &progress) {
-  CompileOptions sized = options;
-  sized.import.dims[whatIf.dim] = size;
-  Compilation run(sized, progress);
-  llvm::Expected<compiler::ImportedModel> model = modelOf(run);
-  if (!model)
-    return model.takeError();
-  ClusterPrediction line;
-  line.size = size;
-  return predict(run, *model->module, run.assign, line, rt::printable(whatIf.dim) + " " + std::to_string(size));
-}
-
-/// A size that the program cannot have is a line with the reason. If no size works, the question is wrong.
-static llvm::Error predictSizes(const CompileOptions &options, const WhatIf &whatIf, const Progress &progress,
+static llvm::Error predictSizes(const CompileOptions &options, const WhatIf &whatIf, const Predictor &predictor,
                                 std::vector<ClusterPrediction> &list) {
-  bool any = whatIf.sizes.empty();
+  Table table;
   for (int64_t size : whatIf.sizes) {
-    llvm::Expected<ClusterPrediction> line = predictSize(options, whatIf, size, progress);
-    if (!line) {
-      ClusterPrediction failed;
-      failed.size = size;
-      failed.ranks = 0;
-      failed.error = llvm::toString(line.takeError());
-      list.push_back(std::move(failed));
-      continue;
-    }
-    any = true;
-    list.push_back(std::move(*line));
+    CompileOptions sized = options;
+    sized.import.dims[whatIf.dim] = size;
+    ClusterPrediction line;
+    line.size = size;
+    table.add(predictor.predict(sized, line, rt::printable(whatIf.dim) + " " + std::to_string(size)));
   }
-  return any ? llvm::Error::success() : llvm::createStringError(list.front().error);
+  return table.moveInto(list);
 }
 
-static llvm::Error predictLimits(const CompileOptions &options, const WhatIf &whatIf, const Progress &progress,
+static llvm::Error predictLimits(const CompileOptions &options, const WhatIf &whatIf, const Predictor &predictor,
                                  std::vector<ClusterPrediction> &list) {
-  if (whatIf.limits.empty())
-    return llvm::Error::success();
-  Compilation run(options, progress);
-  llvm::Expected<compiler::ImportedModel> model = modelOf(run);
-  if (!model)
-    return model.takeError();
+  Table table;
   for (int64_t limit : whatIf.limits) {
     ClusterPrediction line;
     line.limit = limit;
-    AssignOptions assign = run.assign;
-    assign.memoryLimit = limit;
-    llvm::Expected<ClusterPrediction> found =
-        predict(run, *model->module, assign, line, "limit " + bytesText(double(limit)));
-    if (!found)
-      return found.takeError();
-    list.push_back(std::move(*found));
+    table.add(predictor.predict(options, line, "limit " + bytesText(double(limit))));
   }
-  return llvm::Error::success();
+  return table.moveInto(list);
 }
 
 llvm::Expected<WhatIfTables> predictWhatIf(const CompileOptions &options, const WhatIf &whatIf,
                                            const Progress &progress) {
   WhatIfTables tables;
-  if (llvm::Error e = predictClusters(options, whatIf, progress, tables.clusters))
+  const Predictor predictor(progress);
+  if (llvm::Error e = predictClusters(options, whatIf, predictor, tables.clusters))
     return e;
-  if (llvm::Error e = predictSizes(options, whatIf, progress, tables.sizes))
+  if (llvm::Error e = predictSizes(options, whatIf, predictor, tables.sizes))
     return e;
-  if (llvm::Error e = predictLimits(options, whatIf, progress, tables.limits))
+  if (llvm::Error e = predictLimits(options, whatIf, predictor, tables.limits))
     return e;
   return tables;
 }
@@ -218,9 +231,12 @@ static std::string tableOf(const WhatIf &whatIf, llvm::ArrayRef<ClusterPredictio
     }
     auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
     const std::optional<double> share = efficiency(whatIf, reference(lines), c);
-    out += llvm::formatv("{0}  {1,-11}  {2,-13}  {3,-10}  {4}{5}\n", lead(c), ms(c.predicted), ms(c.communication),
-                         share ? llvm::formatv("{0:F1} %", 100 * *share).str() : "-", bytesText(double(c.memory)),
-                         c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
+    out += llvm::formatv("{0}  {1,-11}  {2,-13}  {3,-10}  {4}", lead(c), ms(c.predicted), ms(c.communication),
+                         share ? llvm::formatv("{0:F1} %", 100 * *share).str() : "-", bytesText(double(c.memory)));
+    out += !c.fits ? " (does not fit)" : c.recompute != "none" ? "  recompute " + c.recompute : "";
+    out += c.choseMesh ? "  on " + c.mesh : "";
+    out += c.microBatches > 0 ? " in " + std::to_string(c.microBatches) + " micro-batches" : "";
+    out += "\n";
   }
   return out;
 }

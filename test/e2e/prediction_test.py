@@ -236,6 +236,30 @@ def other_batches_and_limits_are_predicted(c):
 
 
 @case
+def stages_and_meshes_are_predicted_as_they_are_compiled(c):
+    """Every line is what a compile for that many ranks says: of given stages, of chosen ones, of a chosen mesh."""
+    for options, mesh, larger in ((("--accumulate", 2), "stage=2,data=2", "stage=2,node=2,data=2"),
+                                  (("--accumulate", 2, "--pipeline", "auto"), "4", "8"), ((), "4", "8")):
+        def compiled(ranks, batch, *more):
+            c.compile(*options, *more, mesh=ranks, batch=batch)
+            report = c.report()
+            predicted = report["pipeline"]["predicted_ns"] if "pipeline" in report else sum(
+                step(report)[k] for k in ("compute_ns", "communication_ns"))
+            return report["mesh"], predicted, report["memory"]["arena_bytes"]
+
+        told = json.loads(c.compile(*options, "--topology", "8xh100", "--what-if", "nodes=1,2", "--what-if", "batch=16,24",
+                                    "--what-if", "memory=8GiB,1KiB", "--json", mesh=mesh, batch=24, out=None))
+        lines = [told["clusters"][0], told["clusters"][1], *told["sizes"], told["limits"][0]]
+        expect([line["ranks"] for line in lines] == [4, 8, 4, 4, 4] and "error" in told["limits"][1], told)
+        same = compiled(mesh, 24, "--topology", "8xh100")
+        for line, expected in zip(lines, (same, compiled(larger, 24, "--topology", "2x8xh100"),
+                                          compiled(mesh, 16, "--topology", "8xh100"), same, same)):
+            expect((line["mesh"], line["predicted_ns"], line["memory_bytes"]) == expected, f"{line} is not {expected}")
+    text = c.compile("--accumulate", 2, "--pipeline", "auto", "--topology", "8xh100", "--what-if", "nodes=1", mesh="2", out=None)
+    expect(re.search(r"MiB|KiB  on [a-z=,0-9]+", text), text)
+
+
+@case
 def everything_is_printed_as_json(c):
     told = json.loads(c.compile("--json"))
     expect(told == c.report(), "--json prints another report")

@@ -394,7 +394,7 @@ private:
       for (const auto &[stages, candidate] : failed_)
         if (error.empty())
           error = candidate.error;
-    return llvm::createStringError(error);
+    return llvm::make_error<DoesNotFit>(error);
   }
 
   /// Says of a candidate what its plan is, and keeps the plan in `best` if it takes less than `least` or as much.
