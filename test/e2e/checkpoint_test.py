@@ -18,6 +18,7 @@ import time
 import numpy as np
 
 from cases import MPI_ENVIRONMENT, Programs, case, main
+from launching import processes_of_ranks
 from tensors import manifest_of, read_safetensors, sums_hold, whole_tensors, write_safetensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
@@ -120,12 +121,19 @@ def kills_at_any_moment_leave_a_whole_checkpoint(c):
     rng = random.Random(5)
     kills = 0
     reached = 0
+    begin = time.monotonic()
+    most = None  # seconds until a run is killed
     while kills < 25:
         resume = ("--resume", folder) if reached else ()
         process = subprocess.Popen([str(a) for a in (
             c.bin / "tessera-run", plan, "--data", c.data, "--steps", 100000, "--checkpoint-dir", folder, "--checkpoint-every",
             1, "--keep", 2, "--quiet", *resume)], stderr=subprocess.PIPE, text=True)
-        time.sleep(rng.uniform(0.02, 0.3))
+        if most is None:  # the first run tells how long this machine takes to write one
+            while process.poll() is None and not list(folder.glob("step-*")):
+                time.sleep(0.005)
+            most = 1.5 * (time.monotonic() - begin)
+        else:
+            time.sleep(rng.uniform(0.02, most))
         process.send_signal(signal.SIGKILL)
         error = process.communicate()[1]
         expect(process.returncode == -signal.SIGKILL, f"failed by itself: {error}")
@@ -136,7 +144,6 @@ def kills_at_any_moment_leave_a_whole_checkpoint(c):
         step = int(whole[-1].name[5:]) if whole else 0
         expect(step >= reached, f"step {reached} was lost: {step} is the last")
         reached = step
-    expect(reached > 0, "no checkpoint was ever reached")
     losses = c.train(plan, "--resume", folder, "--checkpoint-dir", folder, steps=reached + 3)
     straight = c.train(plan, steps=reached + 3)[reached:]
     expect(losses == straight, f"{losses} are not {straight}")
@@ -247,7 +254,9 @@ def a_second_run_in_the_same_folder_is_refused(c):
             one_line(text, f"{folder}: is used by process ", " on ", "--checkpoint-dir")
             expect(not list(folder.glob("*step*")), "the second run has written")
         finally:
-            first.send_signal(signal.SIGINT)
+            # mpirun kills ranks a second after its own SIGINT, which a checkpoint need not be written in.
+            for pid in processes_of_ranks(first.pid).values() if launcher else [first.pid]:
+                os.kill(pid, signal.SIGINT)
             text = first.communicate()[0]
         expect(first.returncode == 130 or launcher, f"exit code {first.returncode}: {text}")
         expect([sums_hold(step) for step in folder.glob("step-*")] == [True], f"no whole checkpoint: {text}")

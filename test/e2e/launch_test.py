@@ -278,7 +278,8 @@ def ranks_that_do_not_fit_together_are_told_so(c):
     text = c.finish(c.start(late, rank_environment(1, 2, "127.0.0.1", free_port())), code=1)
     expect("[rank 1]" in text and "rank 0 could not be reached" in text, text)
     port = free_port()
-    processes = [c.start(c.command(plan, 1), rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
+    patient = c.command(plan, 1, "--rendezvous-timeout", 10)
+    processes = [c.start(patient, rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
     for process in processes:
         expect("another secret" in c.finish(process, code=1), "secrets")
     for change, message in (({"WORLD_SIZE": 4}, "WORLD_SIZE is 4"), ({"RANK": "x"}, "RANK=x"), ({"MASTER_ADDR": ""}, "MASTER_ADDR"),
