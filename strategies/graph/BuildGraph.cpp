@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/flow/MemoryLoad.h"
+#include "strategies/graph/ReshardPrices.h"
 #include "strategies/space/LiveRanges.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -17,13 +18,9 @@ namespace tessera::strategies {
 
 namespace {
 
-/// Numbers for things that repeat.
-template <typename T> class Interner {
-public:
-  int operator()(const T &value) { return ids_.try_emplace(value, int(ids_.size())).first->second; }
-
-private:
-  std::map<T, int> ids_;
+/// Of a copy in another sharding: its price, and what remains of it where messages are joined.
+struct CopyPrice {
+  Cost cost = 0, least = 0;
 };
 
 class Builder {
@@ -33,8 +30,7 @@ public:
           PipelineShare share)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
         shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), splits_(groups == Groups::Split),
-        share_(share),
-        hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
+        share_(share), prices_(model) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -141,12 +137,12 @@ private:
           statesOf<std::pair<int, std::vector<int>>>(options(c), tailsOf(options(c)), [&](const GroupOption &option) {
             std::pair<int, std::vector<int>> state;
             auto &[id, copies] = state;
-            id = at < 0 ? sharding(option.arg())
-                        : sharding(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
-                                                        option.strategy(size_t(at)), result));
+            id = at < 0 ? prices_.number(option.arg())
+                        : prices_.number(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
+                                                              option.strategy(size_t(at)), result));
             for (const GroupTail::Copy &copy : option.tail->copies)
               if (copy.member == at && copy.result == result)
-                copies.push_back(sharding(copy.sharding));
+                copies.push_back(prices_.number(copy.sharding));
             llvm::sort(copies);
             return state;
           });
@@ -181,10 +177,10 @@ private:
     auto take = [&](const GroupOption &option, const std::vector<std::pair<int, int>> &places, bool isUpdate) {
       std::vector<int> distinct;
       for (auto [op, operand] : places)
-        distinct.push_back(sharding(dist::operandSharding(model_.mesh(), program_.operators[size_t(op)].cls->rule,
-                                                          option.strategy(position(c, op)), operand)));
+        distinct.push_back(prices_.number(dist::operandSharding(model_.mesh(), program_.operators[size_t(op)].cls->rule,
+                                                                option.strategy(position(c, op)), operand)));
       if (isUpdate)
-        distinct.push_back(sharding(option.arg()));
+        distinct.push_back(prices_.number(option.arg()));
       llvm::sort(distinct);
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
       return distinct;
@@ -212,64 +208,16 @@ private:
 
   size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
 
-  /// Shardings that differ by axes of size 1 only are the same.
-  int sharding(const Sharding &s) {
-    auto [it, fresh] = shardingIds_.try_emplace(s, int(shardings_.size()));
-    if (!fresh)
-      return it->second;
-    for (size_t id = 0; hasSingle_ && id < shardings_.size(); ++id)
-      if (dist::sameSharding(model_.mesh(), shardings_[id], s))
-        return it->second = int(id);
-    shardings_.push_back(s);
-    return it->second;
-  }
-
-  /// Of all reshards between numbered shardings, by shape, sharding and sharding wanted.
-  using Reshards = std::vector<std::vector<std::vector<Cost>>>;
-
-  template <typename Price> Cost known(Reshards &reshards, int shapeId, int from, int to, Price price) const {
-    if (from == to)
-      return 0;
-    if (size_t(shapeId) >= reshards.size())
-      reshards.resize(size_t(shapeId) + 1);
-    auto &rows = reshards[size_t(shapeId)];
-    if (size_t(from) >= rows.size())
-      rows.resize(size_t(from) + 1);
-    std::vector<Cost> &row = rows[size_t(from)];
-    if (size_t(to) >= row.size())
-      row.resize(shardings_.size(), kUnknown);
-    Cost &cost = row[size_t(to)];
-    if (cost == kUnknown)
-      cost = price(shardings_[size_t(from)], shardings_[size_t(to)]);
-    return cost;
-  }
-
-  Cost reshard(Value value, int shapeId, int from, int to) {
-    return known(reshards_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
-      return model_.reshard(shapeOf(value), elementBytes(value.getType()), a, b, graph::sentAs(value));
-    });
-  }
-  Cost leastReshard(Value value, int shapeId, int from, int to) {
-    return known(leasts_, shapeId, from, to, [&](const Sharding &a, const Sharding &b) {
-      return model_.leastReshard(shapeOf(value), elementBytes(value.getType()), a, b, graph::sentAs(value));
-    });
-  }
-
-  int shapeId(Value value) {
-    std::vector<int64_t> key = {elementBytes(value.getType())};
-    for (int64_t d : shapeOf(value))
-      key.push_back(d);
-    if (const dist::Wire wire = graph::sentAs(value))
-      key.insert(key.end(), {-1, int64_t(wire.kind), wire.block, int64_t(wire.always)});
-    return shapeIds_(key);
-  }
-
-  /// What a copy of the value costs beside what its group has.
-  Cost copyPrice(Value value, int shape, const std::pair<int, std::vector<int>> &handed, int wanted) {
-    return llvm::is_contained(handed.second, wanted) ? 0 : reshard(value, shape, handed.first, wanted);
-  }
-  Cost leastPrice(Value value, int shape, const std::pair<int, std::vector<int>> &handed, int wanted) {
-    return llvm::is_contained(handed.second, wanted) ? 0 : leastReshard(value, shape, handed.first, wanted);
+  /// What copies of a tensor cost, by their shardings, beside what a group that hands it on so has.
+  void copyPrices(int tensor, const std::pair<int, std::vector<int>> &handed, llvm::ArrayRef<int> wanted,
+                  std::vector<CopyPrice> &copies) {
+    ReshardPrices::Row row = prices_.row(tensor, handed.first);
+    copies.clear();
+    for (int want : wanted)
+      if (llvm::is_contained(handed.second, want))
+        copies.push_back({0, 0});
+      else
+        copies.push_back({row.cost(want), parts_ ? row.least(want) : 0});
   }
 
   /// What fusion loses where the value is resharded, by state of group `c`: the time that its operators at `places`,
@@ -296,11 +244,32 @@ private:
     return loss;
   }
 
+  /// What states want, with the distinct things numbered.
+  struct Columns {
+    std::vector<int> things;
+    std::vector<int32_t> list;  // of all columns, one after the other: numbers of things
+    std::vector<size_t> begins; // by column, and the end
+  };
+  static Columns columnsOf(const Wanted &wanted) {
+    Columns columns;
+    for (const std::vector<int> &column : wanted.things)
+      columns.things.insert(columns.things.end(), column.begin(), column.end());
+    llvm::sort(columns.things);
+    columns.things.erase(std::unique(columns.things.begin(), columns.things.end()), columns.things.end());
+    for (const std::vector<int> &column : wanted.things) {
+      columns.begins.push_back(columns.list.size());
+      for (int want : column)
+        columns.list.push_back(int32_t(llvm::lower_bound(columns.things, want) - columns.things.begin()));
+    }
+    columns.begins.push_back(columns.list.size());
+    return columns;
+  }
+
   using Table = std::shared_ptr<const StateTable>;
   /// By how the value is handed on, and how group `c` wants it: what the reshards cost, and what fusion loses by them.
   const Table &tableOf(const Handed &from, int c, const Reads &reads, const Wanted &to) {
-    const int shape = shapeId(reads.value), producer = program_.producer(reads.value);
-    Table &table = tables_[{shape, &from, &to}];
+    const int tensor = prices_.tensor(reads.value), producer = program_.producer(reads.value);
+    Table &table = tables_[{tensor, &from, &to}];
     if (table)
       return table;
     llvm::SmallVector<int> readers;
@@ -315,19 +284,25 @@ private:
     costs->rows = from.things.size();
     costs->columns = to.things.size();
     costs->costs.reserve(costs->rows * costs->columns);
-    for (size_t row = 0; row < costs->rows; ++row)
+    if (parts_)
+      costs->parts.reserve(costs->rows * costs->columns);
+    const Columns columns = columnsOf(to);
+    std::vector<CopyPrice> copies;
+    for (size_t row = 0; row < costs->rows; ++row) {
+      copyPrices(tensor, from.things[row], columns.things, copies);
       for (size_t column = 0; column < costs->columns; ++column) {
-        Cost sum = 0;
-        for (int want : to.things[column])
-          sum = std::min(kForbidden, sum + copyPrice(reads.value, shape, from.things[row], want));
-        const Cost loss = sum > 0 && !made.empty() ? made[row] + read[column] : 0;
-        costs->costs.push_back(std::min(kForbidden, sum + loss));
-        if (!parts_)
-          continue;
-        CostParts &parts = costs->parts.emplace_back(CostParts{loss, 0});
-        for (int want : to.things[column])
-          parts.least = std::min(kForbidden, parts.least + leastPrice(reads.value, shape, from.things[row], want));
+        CopyPrice sum;
+        for (size_t at = columns.begins[column]; at < columns.begins[column + 1]; ++at) {
+          const CopyPrice &copy = copies[size_t(columns.list[at])];
+          sum.cost = std::min(kForbidden, sum.cost + copy.cost);
+          sum.least = std::min(kForbidden, sum.least + copy.least);
+        }
+        const Cost loss = sum.cost > 0 && !made.empty() ? made[row] + read[column] : 0;
+        costs->costs.push_back(std::min(kForbidden, sum.cost + loss));
+        if (parts_)
+          costs->parts.push_back({loss, sum.least});
       }
+    }
     return table = std::move(costs);
   }
 
@@ -368,7 +343,7 @@ private:
   }
 
   void addEdges(Value value, const std::vector<Reader> &readers) {
-    const int node = built_.groups.of(program_, value), shape = shapeId(value);
+    const int node = built_.groups.of(program_, value), tensor = prices_.tensor(value);
     const Handed &from = handed(node, value);
     const int64_t times = program_.times(value);
     WideShare share;
@@ -381,15 +356,15 @@ private:
     }
     if (readers.size() < 2)
       return;
-    share.copies = copiesOf(value, shape, from, wants, times);
+    share.copies = copiesOf(tensor, from, wants, times);
     if (share.copies)
       built_.wide.shares.push_back(std::move(share));
   }
 
   /// What the readers of such a value can share; null: nothing.
-  std::shared_ptr<const SharedCopies> copiesOf(Value value, int shape, const Handed &handed,
+  std::shared_ptr<const SharedCopies> copiesOf(int tensor, const Handed &handed,
                                                const std::vector<const Wanted *> &readers, int64_t number) {
-    auto [it, fresh] = copies_.try_emplace({shape, number, &handed, readers});
+    auto [it, fresh] = copies_.try_emplace({tensor, number, &handed, readers});
     if (!fresh)
       return it->second;
     auto made = std::make_shared<SharedCopies>();
@@ -415,13 +390,16 @@ private:
     made->prices.rows = handed.things.size();
     made->prices.columns = copies.size();
     bool shared = false;
-    for (const auto &row : handed.things)
+    std::vector<CopyPrice> prices;
+    for (const auto &row : handed.things) {
+      copyPrices(tensor, row, copies, prices);
       for (size_t copy = 0; copy < copies.size(); ++copy) {
-        made->prices.costs.push_back(repeated(copyPrice(value, shape, row, copies[copy]), number));
+        made->prices.costs.push_back(repeated(prices[copy].cost, number));
         if (parts_)
-          made->prices.parts.push_back({0, repeated(leastPrice(value, shape, row, copies[copy]), number)});
+          made->prices.parts.push_back({0, repeated(prices[copy].least, number)});
         shared |= wanting[copy] > 1 && made->prices.costs.back() > 0 && made->prices.costs.back() < kForbidden;
       }
+    }
     if (shared)
       it->second = std::move(made);
     return it->second;
@@ -472,7 +450,7 @@ private:
     const Handed &states = handed(c, v);
     std::vector<int64_t> byState, bytes;
     for (const auto &[id, copies] : states.things)
-      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[size_t(id)]));
+      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), prices_.sharding(id)));
     for (int32_t state : *states.ofOption)
       bytes.push_back(byState[size_t(state)]);
     return bytes;
@@ -606,12 +584,8 @@ private:
   const PipelineShare share_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
-  const bool hasSingle_; // the mesh has axes of size 1
-  std::map<Sharding, int> shardingIds_;
-  std::vector<Sharding> shardings_;
-  Interner<std::vector<int64_t>> shapeIds_;
   static constexpr Cost kUnknown = -1;
-  Reshards reshards_, leasts_;
+  ReshardPrices prices_;
   // Equal groups have one GroupOptions; maps keep the places of what they hold.
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;

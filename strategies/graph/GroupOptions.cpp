@@ -99,7 +99,9 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
   // What heads have in common that differ only in how they reduce their results: they stand side by side.
   Price price;
   int computed = -1;
-  for (Strategy &strategy : headStrategies(op)) {
+  std::vector<Strategy> strategies = headStrategies(op);
+  made.reserve(strategies.size());
+  for (Strategy &strategy : strategies) {
     const Strategy *before = made.empty() ? nullptr : &made.back().strategy;
     GroupHead head;
     head.taken = before ? made.back().taken : 0;
@@ -429,18 +431,17 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
       return it->second;
   }
   auto made = std::make_shared<GroupOptions>();
-  auto tails = std::make_shared<std::vector<GroupTail>>();
-  // Returns their numbers.
+  auto tails = std::make_shared<std::deque<GroupTail>>(); // options refer to them
   auto addTails = [&](llvm::ArrayRef<Sharding> handed) {
-    llvm::SmallVector<size_t, 1> added;
+    llvm::SmallVector<const GroupTail *, 1> added;
     for (const AxisList &gathered : gathers(group, handed)) {
-      added.push_back(tails->size());
-      tails->push_back(Derivation(*this, c, handed, gathered).run());
-      tails->back().id = int(added.back());
+      const int id = int(tails->size());
+      GroupTail &tail = tails->emplace_back(Derivation(*this, c, handed, gathered).run());
+      tail.id = id;
+      added.push_back(&tail);
     }
     return added;
   };
-  std::vector<std::pair<const GroupHead *, size_t>> chosen; // and tails
   if (group.arg >= 0) {
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
@@ -448,13 +449,13 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
          pinned ? std::vector<Sharding>{*pinned}
                 : enumerateShardings(shape, model_.mesh(), paddable(group.arg),
                                      argumentUnits(program_, model_.mesh(), func.getArgument(unsigned(group.arg)))))
-      for (size_t tail : addTails(s))
-        chosen.push_back({nullptr, tail});
+      for (const GroupTail *tail : addTails(s))
+        made->push_back({nullptr, tail});
   } else {
     const int op = group.ops.front();
     const ShardingRule &rule = program_.operators[op].cls->rule;
     made->heads = heads(op);
-    std::map<int, llvm::SmallVector<size_t, 1>> tailsOf; // by what is handed on
+    std::map<int, llvm::SmallVector<const GroupTail *, 1>> tailsOf; // by what is handed on
     for (const GroupHead &head : *made->heads) {
       if (!isFixed && takesSourcePartial(op, head.strategy))
         continue;
@@ -465,12 +466,10 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
           handed.push_back(dist::resultSharding(model_.mesh(), rule, head.strategy, int(r)));
         it->second = addTails(handed);
       }
-      for (size_t tail : it->second)
-        chosen.push_back({&head, tail});
+      for (const GroupTail *tail : it->second)
+        made->push_back({&head, tail});
     }
   }
-  for (auto [head, tail] : chosen)
-    made->push_back({head, &(*tails)[tail]});
   made->tails = std::move(tails);
   if (shared)
     byKey_.emplace(std::move(k), made);

@@ -25,6 +25,7 @@
 #include "strategies/space/WideGraph.h"
 #include "strategies/user/UserMapping.h"
 
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -83,7 +84,7 @@ struct GroupOptions : std::vector<GroupOption> {
   size_t numTails() const { return tails ? tails->size() : 0; }
   // What the options refer to.
   GroupHeads heads;
-  std::shared_ptr<const std::vector<GroupTail>> tails;
+  std::shared_ptr<const std::deque<GroupTail>> tails;
 };
 
 class OptionBuilder {
