@@ -57,14 +57,14 @@ public:
   WideSolution run() {
     if (options_.start)
       begin(*options_.start);
-    if (best_.choice.empty() || !dropBefore())
-      kept_ = undominated(wide_, {}, work_);
+    const bool dropped = !best_.choice.empty() && dropBefore();
+    if (proven()) // what is dominated does not matter any more
+      return finish();
+    kept_ = dropped ? undominatedAmong(wide_, std::move(kept_), chosen_, work_) : undominated(wide_, {}, work_);
     addSeeds(kept_);
     count(kept_, result_.undominated);
     offers_ = everyOffer(wide_, kept_);
     log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_, offers_));
-    if (proven())
-      return finish();
     if (nothingIn(kept_)) {
       result_.dense = denseGraph(wide_, kept_, offers_);
       result_.solution.infeasible = true;
@@ -77,6 +77,8 @@ public:
       if (isPriced(prices_))
         dual.stepFactor() = kStepFromPrices;
       const bool first = best_.choice.empty();
+      if (!first)
+        raiseEarly(dual);
       if (!first && dropEarly(dual)) {
         if (proven())
           return finish();
@@ -208,13 +210,11 @@ private:
     if (nothingIn(kept_) || entries(kept_, {}) <= limits_.atOnce)
       return false;
     WideDual dual(wide_, kept_);
-    if (!dropEarly(dual))
-      return false;
-    kept_ = undominatedAmong(wide_, std::move(kept_), chosen_, work_);
-    return true;
+    raiseEarly(dual);
+    return !proven() && dropEarly(dual);
   }
+  void raiseEarly(WideDual &dual) { raise(dual, kFirstBoundShare, kFirstBoundShare, kEarlyPasses); }
   bool dropEarly(WideDual &dual) {
-    raise(dual, kFirstBoundShare, kFirstBoundShare, kEarlyPasses);
     const std::vector<double> reduced = reducedCosts(dual);
     const double room = double(best_.cost) - dual.last();
     Kept kept = below(dual, reduced, room);
