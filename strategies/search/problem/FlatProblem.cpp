@@ -13,6 +13,18 @@ double asDouble(Cost c) { return std::min(double(c), kFlatForbidden); }
 FlatProblem::FlatProblem(const Problem &problem) : first{0}, firstPiece{0}, constant(double(problem.constant)) {
   std::vector<int32_t> index(problem.variables.size(), -1);
   room.assign(problem.room.begin(), problem.room.end());
+  size_t numCosts = 0, numExtras = 0, numEntries = 0;
+  for (const Variable &x : problem.variables)
+    if (x.alive) {
+      numCosts += x.costs.size();
+      for (const Piece &piece : x.pieces)
+        numExtras += piece.extra.size();
+    }
+  for (const Edge &edge : problem.edges)
+    numEntries += edge.alive ? 2 * edge.costs.size() : 0;
+  costs.reserve(numCosts);
+  extras.reserve(numExtras);
+  matrices.reserve(numEntries);
   for (size_t v = 0; v < problem.variables.size(); ++v) {
     const Variable &x = problem.variables[v];
     if (!x.alive)
