@@ -3,6 +3,7 @@
 #include "strategies/search/problem/Clones.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <optional>
@@ -331,18 +332,38 @@ private:
     mine = std::move(result);
   }
 
+  /// Where in a table of slots the pair is looked for first.
+  static size_t slotOf(int32_t number, int64_t value) {
+    uint64_t mixed = (uint64_t(value) ^ uint64_t(number) << 40) * 0x9E3779B97F4A7C15; // by Fibonacci hashing
+    return size_t(mixed ^ mixed >> 32);
+  }
+
   /// Keeps the first of all options that have the same states and bytes, which is the cheapest.
   std::vector<int32_t> cheapestByState(size_t n, const std::vector<int32_t> &order) {
-    // A number, and a state or bytes: a number for both together.
-    std::map<std::pair<int32_t, int64_t>, int32_t> pairs;
-    std::vector<int32_t> number(order.size(), 0), first;
+    // A number, and a state or bytes: a number for both together. Slots have the place of its first option.
+    std::vector<int32_t> number(order.size(), 0), both(order.size()), first;
+    std::vector<int32_t> slots(std::bit_ceil(2 * order.size() + 1));
     auto tell = [&](auto valueOf) {
-      pairs.clear();
-      for (size_t i = 0; i < order.size(); ++i)
-        number[i] = pairs.try_emplace({number[i], valueOf(size_t(order[i]))}, int32_t(pairs.size())).first->second;
+      std::fill(slots.begin(), slots.end(), -1);
+      int32_t numbers = 0;
+      for (size_t i = 0; i < order.size(); ++i) {
+        const int64_t value = valueOf(size_t(order[i]));
+        size_t at = slotOf(number[i], value) & (slots.size() - 1);
+        while (slots[at] >= 0 &&
+               (number[size_t(slots[at])] != number[i] || valueOf(size_t(order[size_t(slots[at])])) != value))
+          at = (at + 1) & (slots.size() - 1);
+        if (slots[at] < 0) {
+          slots[at] = int32_t(i);
+          both[i] = numbers++;
+        } else {
+          both[i] = both[size_t(slots[at])];
+        }
+      }
+      std::swap(number, both);
     };
     for (const End &end : ends_[n])
-      tell([&](size_t k) { return int64_t(end.state()[k]); });
+      if (end.states() > 1)
+        tell([&](size_t k) { return int64_t(end.state()[k]); });
     for (const WideUse &use : wide_.nodes[n].uses)
       tell([&](size_t k) { return (*use.bytes)[k]; });
     // Numbers count up in the order of their first option.
@@ -370,10 +391,12 @@ private:
     /// `first`: their places in `order`.
     Rivals(const WideNode &node, const std::vector<Side> &sides, const std::vector<int32_t> &order,
            const std::vector<size_t> &first)
-        : node_(node), sides_(sides), order_(order), first_(first), rows_(sides.size()), sums_(kRivals),
-          taken_(sides.size()) {
-      for (size_t s = 0; s < sides.size(); ++s)
+        : node_(node), sides_(sides), order_(order), rows_(sides.size()), sums_(kRivals), taken_(sides.size()) {
+      for (size_t s = 0; s < sides.size(); ++s) {
         rows_[s].resize(sides[s].states);
+        for (size_t j : first)
+          states_.push_back(sides[s].state[j]);
+      }
       for (size_t j : first)
         costs_.push_back(double((*node.costs)[size_t(order[j])]));
       for (const WideUse &use : node.uses)
@@ -403,10 +426,13 @@ private:
     /// allowed; where they meet, the sum is no number.
     const double *row(size_t s, size_t state) {
       std::vector<double> &made = rows_[s][state];
-      const Side &side = sides_[s];
-      for (size_t r = 0; r < kRivals && made.size() < kRivals; ++r) {
-        const double x = (*side.excess)[state * side.states + size_t(side.state[first_[r]])];
-        made.push_back(x >= kTooMuch ? kInfinity : x < -kTooMuch ? -kInfinity : x);
+      if (!made.empty())
+        return made.data();
+      made.resize(kRivals);
+      const double *excess = &(*sides_[s].excess)[state * sides_[s].states];
+      for (size_t r = 0; r < kRivals; ++r) {
+        const double x = excess[states_[s * kRivals + r]];
+        made[r] = x >= kTooMuch ? kInfinity : x < -kTooMuch ? -kInfinity : x;
       }
       return made.data();
     }
@@ -414,8 +440,8 @@ private:
     const WideNode &node_;
     const std::vector<Side> &sides_;
     const std::vector<int32_t> &order_;
-    const std::vector<size_t> &first_;
     std::vector<double> costs_, bytes_;                  // by rival; by use and rival
+    std::vector<int32_t> states_;                        // by side and rival
     std::vector<std::vector<std::vector<double>>> rows_; // by side, state and rival; empty until it is needed
     std::vector<double> sums_;                           // by rival
     std::vector<const double *> taken_;

@@ -20,13 +20,41 @@ constexpr double kMovedPart = 0.5;
 /// Stands for what a reader can give away of a copy that it never wants.
 constexpr double kNotWanted = -std::numeric_limits<double>::infinity();
 
-/// sums[i * columns + j] = max(itself, a[i] + b[j])
-TESSERA_CLONES void mostSums(const double *a, const double *b, size_t rows, size_t columns, double *sums) {
+/// sums[i * columns + j] = a[i] + b[j], or the larger of that and itself
+TESSERA_CLONES void mostSums(const double *a, const double *b, size_t rows, size_t columns, bool first, double *sums) {
   for (size_t i = 0; i < rows; ++i) {
     double *__restrict row = sums + i * columns;
     const double ai = a[i];
-    for (size_t j = 0; j < columns; ++j)
-      row[j] = ai + b[j] > row[j] ? ai + b[j] : row[j];
+    if (first)
+      for (size_t j = 0; j < columns; ++j)
+        row[j] = ai + b[j];
+    else
+      for (size_t j = 0; j < columns; ++j)
+        row[j] = ai + b[j] > row[j] ? ai + b[j] : row[j];
+  }
+}
+
+/// least[i] = costs[i] - least[i], or 0 if that is negative
+TESSERA_CLONES void beyond(const double *costs, size_t count, double *__restrict least) {
+  for (size_t i = 0; i < count; ++i) {
+    const double more = costs[i] - least[i];
+    least[i] = more > 0 ? more : 0;
+  }
+}
+
+/// least[i] = min(itself, slack[i] / number)
+TESSERA_CLONES void lowerTo(const double *slack, double number, size_t count, double *__restrict least) {
+  for (size_t i = 0; i < count; ++i) {
+    const double each = slack[i] / number;
+    least[i] = each < least[i] ? each : least[i];
+  }
+}
+
+/// What one reader gives away of its parts of prices, and whether it needs more.
+TESSERA_CLONES void giveAway(const double *free, size_t count, double *__restrict given, double *__restrict needing) {
+  for (size_t i = 0; i < count; ++i) {
+    given[i] += free[i] >= kLeastPart ? kMovedPart * free[i] : 0;
+    needing[i] += free[i] < kLeastPart && free[i] != kNotWanted ? 1 : 0;
   }
 }
 
@@ -37,6 +65,17 @@ constexpr double kFallen = 0.2;
 // Work in steps, as bound/Dual.cpp counts it:
 constexpr double kEntryWork = 0.4; // per entry of a table: vector units take several at once
 constexpr double kOptionWork = 4;  // per option at an end of an edge or with memory
+
+/// turned[j * rows + i] = table[i * columns + j], by squares that stay in the cache.
+void turn(const std::vector<double> &table, size_t rows, size_t columns, std::vector<double> &turned) {
+  constexpr size_t kSquare = 16;
+  turned.resize(rows * columns);
+  for (size_t i0 = 0; i0 < rows; i0 += kSquare)
+    for (size_t j0 = 0; j0 < columns; j0 += kSquare)
+      for (size_t i = i0; i < std::min(rows, i0 + kSquare); ++i)
+        for (size_t j = j0; j < std::min(columns, j0 + kSquare); ++j)
+          turned[j * rows + i] = table[i * columns + j];
+}
 
 /// The nodes among the kept options, without edges.
 FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
@@ -83,13 +122,16 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
     const WideTable *&table = tables[{edge.table.get(), from, to}];
     if (!table) {
       WideTable &made = tables_.emplace_back();
-      made.turned.resize(rows * columns);
-      for (size_t r = 0; r < rows; ++r)
+      made.costs.resize(rows * columns);
+      for (size_t r = 0; r < rows; ++r) {
+        const Cost *all = &edge.table->costs[size_t(from->inTable[r]) * edge.table->columns];
+        double *row = &made.costs[r * columns];
         for (size_t c = 0; c < columns; ++c) {
-          const Cost cost = edge.table->costs[size_t(from->inTable[r]) * edge.table->columns + size_t(to->inTable[c])];
-          made.costs.push_back(cost >= kForbidden ? kNever : double(cost));
-          made.turned[c * rows + r] = made.costs.back();
+          const Cost cost = all[to->inTable[c]];
+          row[c] = cost >= kForbidden ? kNever : double(cost);
         }
+      }
+      turn(made.costs, rows, columns, made.turned);
       table = &made;
     }
     ends.push_back({from, to});
@@ -184,17 +226,22 @@ void WideDual::divide(const SharedCopies &all, Shared &shared) {
     }
   }
   const size_t copies = shared.copies.size();
+  std::vector<Cost> full(wanting.size() * rows); // by copy and state of the producer
   for (size_t row = 0; row < rows; ++row)
-    for (int32_t copy : shared.copies)
-      shared.costs.push_back(price(row, copy) > 0 && price(row, copy) < kForbidden);
+    for (size_t copy = 0; copy < wanting.size(); ++copy)
+      full[copy * rows + row] = price(row, int32_t(copy));
+  for (int32_t copy : shared.copies)
+    for (size_t row = 0; row < rows; ++row) {
+      const Cost cost = full[size_t(copy) * rows + row];
+      shared.costs.push_back(cost > 0 && cost < kForbidden);
+    }
   for (size_t r = 0; r < shared.readers.size(); ++r) {
     Reader &reader = shared.readers[r];
     const size_t columns = reader.states->inTable.size();
     reader.with.resize(copies);
     reader.wants.assign(columns, 0);
     reader.part.assign(rows * copies, 0);
-    reader.table.costs.assign(rows * columns, 0);
-    reader.table.turned.resize(rows * columns);
+    reader.table.turned.assign(rows * columns, 0);
     for (size_t t = 0; t < columns; ++t)
       for (int32_t copy : wants(r, t)) {
         const int32_t at = place[size_t(copy)];
@@ -203,81 +250,70 @@ void WideDual::divide(const SharedCopies &all, Shared &shared) {
           reader.wanted.push_back({int32_t(t), at});
           ++reader.wants[t];
         }
-        for (size_t row = 0; row < rows; ++row) {
-          double &cost = reader.table.costs[row * columns + t];
-          const Cost full = price(row, copy);
-          cost = full >= kForbidden || cost >= kNever ? kNever
-                                                      : cost + double(full) / (at < 0 ? 1 : wanting[size_t(copy)]);
-        }
+        double *costs = &reader.table.turned[t * rows];
+        const Cost *prices = &full[size_t(copy) * rows];
+        const double parts = at < 0 ? 1 : wanting[size_t(copy)];
+        for (size_t row = 0; row < rows; ++row)
+          costs[row] =
+              prices[row] >= kForbidden || costs[row] >= kNever ? kNever : costs[row] + double(prices[row]) / parts;
       }
-    for (size_t row = 0; row < rows; ++row) {
-      for (size_t t = 0; t < columns; ++t)
-        reader.table.turned[t * rows + row] = reader.table.costs[row * columns + t];
-      for (size_t c = 0; c < copies; ++c)
-        if (shared.costs[row * copies + c] && !reader.with[c].empty())
-          reader.part[row * copies + c] = double(price(row, shared.copies[c])) / wanting[size_t(shared.copies[c])];
-    }
+    turn(reader.table.turned, columns, rows, reader.table.costs);
+    for (size_t c = 0; c < copies; ++c)
+      for (size_t row = 0; row < rows; ++row)
+        if (shared.costs[c * rows + row] && !reader.with[c].empty())
+          reader.part[c * rows + row] =
+              double(full[size_t(shared.copies[c]) * rows + row]) / wanting[size_t(shared.copies[c])];
   }
 }
 
 void WideDual::changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount) {
   const size_t rows = shared.handed->inTable.size(), columns = reader.wants.size();
-  reader.part[row * shared.copies.size() + copy] += amount;
+  reader.part[copy * rows + row] += amount;
   for (int32_t t : reader.with[copy]) {
     reader.table.costs[row * columns + size_t(t)] += amount;
     reader.table.turned[size_t(t) * rows + row] += amount;
   }
 }
 
-/// By state of the producer and of the reader: what the edge costs beyond the messages, in the member where that is
-/// least.
-void WideDual::leastSlack(const Shared &shared, size_t r, std::vector<double> &slack) const {
-  const size_t rows = shared.handed->inTable.size(), columns = shared.readers[r].wants.size();
-  slack.assign(rows * columns, -std::numeric_limits<double>::infinity());
+/// Sets slack_, by state of the reader and of the producer: what the edge costs beyond the messages, in the member where
+/// that is least.
+void WideDual::leastSlack(const Shared &shared, size_t r) {
+  const Reader &reader = shared.readers[r];
+  const size_t rows = shared.handed->inTable.size(), columns = reader.wants.size();
+  slack_.resize(rows * columns);
   for (const Member &member : shared.members)
-    mostSums(&message_[member.messages[r].first], &message_[member.messages[r].second], rows, columns, slack.data());
-  for (size_t i = 0; i < slack.size(); ++i)
-    slack[i] = std::max(0.0, shared.readers[r].table.costs[i] - slack[i]);
+    mostSums(&message_[member.messages[r].second], &message_[member.messages[r].first], columns, rows,
+             &member == &shared.members.front(), slack_.data());
+  beyond(reader.table.turned.data(), slack_.size(), slack_.data());
 }
 
 void WideDual::moveParts() {
-  std::vector<std::vector<double>> free; // by reader, by state and copy
-  std::vector<double> slack, given, needing;
   for (Shared &shared : shared_) {
     const size_t rows = shared.handed->inTable.size(), copies = shared.copies.size();
-    free.resize(std::max(free.size(), shared.readers.size()));
-    for (size_t r = 0; r < shared.readers.size() && copies; ++r) {
+    if (copies == 0)
+      continue;
+    free_.resize(std::max(free_.size(), shared.readers.size())); // by reader, by copy and state
+    given_.assign(copies * rows, 0);   // what is given away by those that need less than their part
+    needing_.assign(copies * rows, 0); // how many need more
+    for (size_t r = 0; r < shared.readers.size(); ++r) {
       const Reader &reader = shared.readers[r];
-      const size_t columns = reader.wants.size();
-      leastSlack(shared, r, slack);
-      free[r] = reader.part;
-      for (size_t row = 0; row < rows; ++row) {
-        double *most = &free[r][row * copies];
-        const double *mine = &slack[row * columns];
-        for (auto [t, c] : reader.wanted) {
-          const double each = reader.wants[size_t(t)] == 1 ? mine[t] : mine[t] / reader.wants[size_t(t)];
-          most[c] = std::min(most[c], each);
-        }
-      }
+      leastSlack(shared, r);
+      std::vector<double> &free = free_[r];
+      free = reader.part;
+      for (auto [t, c] : reader.wanted)
+        lowerTo(&slack_[size_t(t) * rows], double(reader.wants[size_t(t)]), rows, &free[size_t(c) * rows]);
       for (size_t c = 0; c < copies; ++c)
-        for (size_t row = 0; row < rows && reader.with[c].empty(); ++row)
-          free[r][row * copies + c] = kNotWanted;
+        if (reader.with[c].empty())
+          std::fill_n(&free[c * rows], rows, kNotWanted);
+      giveAway(free.data(), free.size(), given_.data(), needing_.data());
     }
-    // What is given away by those that need less than their part, and how many need more.
-    given.assign(rows * copies, 0);
-    needing.assign(rows * copies, 0);
-    for (size_t r = 0; r < shared.readers.size(); ++r)
-      for (size_t i = 0; i < rows * copies; ++i) {
-        given[i] += free[r][i] >= kLeastPart ? kMovedPart * free[r][i] : 0;
-        needing[i] += free[r][i] < kLeastPart && free[r][i] != kNotWanted ? 1 : 0;
-      }
-    for (size_t i = 0; i < rows * copies; ++i) {
-      if (!shared.costs[i] || given[i] <= 0 || needing[i] <= 0)
+    for (size_t i = 0; i < copies * rows; ++i) {
+      if (!shared.costs[i] || given_[i] <= 0 || needing_[i] <= 0)
         continue;
       for (size_t r = 0; r < shared.readers.size(); ++r)
-        if (free[r][i] != kNotWanted)
-          changePart(shared, shared.readers[r], i / copies, i % copies,
-                     free[r][i] >= kLeastPart ? -kMovedPart * free[r][i] : given[i] / needing[i]);
+        if (const double free = free_[r][i]; free != kNotWanted)
+          changePart(shared, shared.readers[r], i % rows, i / rows,
+                     free >= kLeastPart ? -kMovedPart * free : given_[i] / needing_[i]);
     }
   }
 }
@@ -439,7 +475,7 @@ Offers WideDual::offers(double limit, size_t most) const {
         std::vector<std::pair<double, int32_t>> order;
         for (size_t c = 0; c < copies; ++c)
           if (const double beyond = two[row * copies + c].second;
-              shared.costs[row * copies + c] && beyond < kNever / 2 && ofProducer[row] + beyond <= limit)
+              shared.costs[c * rows + row] && beyond < kNever / 2 && ofProducer[row] + beyond <= limit)
             order.push_back({beyond, shared.copies[c]});
         std::sort(order.begin(), order.end());
         order.resize(std::min(order.size(), most));

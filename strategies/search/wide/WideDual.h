@@ -75,7 +75,7 @@ private:
   /// Shares with the same copies and kept states, which divide prices alike.
   struct Reader {
     WideTable table;
-    std::vector<double> part;                             // of the prices, by state of the producer and copy
+    std::vector<double> part;                             // of the prices, by copy and state of the producer
     std::vector<std::vector<int32_t>> with;               // by copy: the reader's states that want it
     std::vector<int32_t> wants;                           // by state of the reader: how many copies
     std::vector<std::pair<int32_t, int32_t>> wanted = {}; // the same as pairs of state and copy, ascending
@@ -90,7 +90,7 @@ private:
   struct Shared {
     bool disjoint = true;        // WideShare, of all members
     std::vector<int32_t> copies; // the wide graph's numbers
-    std::vector<char> costs;     // by state of the producer and copy: it costs something that can be paid
+    std::vector<char> costs;     // by copy and state of the producer: it costs something that can be paid
     const States *handed = nullptr;
     std::deque<Reader> readers;
     std::vector<Member> members;
@@ -109,7 +109,7 @@ private:
   void divide(const SharedCopies &all, Shared &shared);
   static void changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount);
   void moveParts();
-  void leastSlack(const Shared &shared, size_t reader, std::vector<double> &slack) const;
+  void leastSlack(const Shared &shared, size_t reader);
 
   const FlatProblem flat_; // nodes and memory, no edges
   const Kept &options_;    // that are kept
@@ -121,6 +121,8 @@ private:
   std::deque<Shared> shared_;
   MemoryPrices prices_;
   bool forward_ = true;
+  std::vector<double> slack_, given_, needing_; // of moveParts
+  std::vector<std::vector<double>> free_;
   std::vector<double> unary_, message_, bestMessage_, bestPrices_, kept_, total_, score_, pushed_;
   std::vector<int32_t> chosen_;
   double last_ = 0, best_;
