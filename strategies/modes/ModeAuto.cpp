@@ -1,10 +1,10 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
+#include "strategies/modes/AutoSearch.h"
 #include "strategies/modes/BesideSearch.h"
 #include "strategies/modes/Modes.h"
 
 #include "dialects/graph/flow/MemoryLoad.h"
 #include "strategies/report/Explain.h"
-#include "strategies/search/wide/SearchWide.h"
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <chrono>
@@ -14,21 +14,6 @@ using namespace mlir;
 namespace tessera::strategies {
 
 namespace {
-
-/// Groups are split where the problem of whole groups has at most so many pairs of options side by side: beyond that
-/// the search would take several times as long. Four layers of a GPT on three axes have 0.9e9, ResNet-50 has 10e9
-/// there. Set by hand.
-constexpr double kMostPairsToSplit = 1.5e9;
-/// The effort of the search with split groups: what whole groups have left of the budget, at least this part of it. Set
-/// by hand.
-constexpr double kLeastSplitWork = 0.2;
-
-double pairsOf(const WideGraph &wide) {
-  double pairs = 0;
-  for (const WideEdge &edge : wide.edges)
-    pairs += double(edge.fromState->size()) * double(edge.toState->size());
-  return pairs;
-}
 
 /// What memory is needed even if every node took its smallest option, and by what.
 std::string leastMemory(const StrategyGraph &graph) {
@@ -84,92 +69,6 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
   return llvm::Error::success();
 }
 
-/// A search problem of a function, and what was found: `built` has the options that the search kept, `all` every one,
-/// without the problem itself.
-struct Searched {
-  BuiltGraph built, all;
-  Solution solution;
-
-  bool found() const { return !solution.choice.empty() && solution.cost < kForbidden; }
-  /// The answer as options of `all`, by node.
-  std::vector<int32_t> choice() const {
-    std::vector<int32_t> choice;
-    for (size_t n = 0; n < built.wide.nodes.size(); ++n)
-      choice.push_back(built.dense.option[n][size_t(solution.choice[n])]);
-    return choice;
-  }
-};
-
-/// States and solves the search problems of one function.
-class AutoSearch {
-public:
-  /// `report` gets what it takes.
-  AutoSearch(const FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-             const SharedShardings &shared, const FixedStrategies &fixed, const FunctionAssignment &data,
-             SearchReport &report)
-      : function_(function), options_(options), prices_(prices), shared_(shared), fixed_(fixed), data_(data),
-        report_(report), stoppedBefore_(options.stop && *options.stop) {
-    own_.seconds = options.searchSeconds;
-    own_.work = options.searchWork;
-    own_.threads = options.searchThreads;
-    own_.gap = options.searchGap;
-    own_.tooDear = options.tooDear;
-    own_.watch = options.watch;
-    if (!options.searcher.empty())
-      own_.searcher = options.searcher;
-    if (!stoppedBefore_)
-      own_.stop = options.stop;
-  }
-
-  const SearchOptions &options() const { return own_; }
-
-  /// `start`: an answer that is known, or null. `parts`: costs have their parts, for searchBeside.
-  Searched run(Groups groups, const FunctionAssignment *start, bool parts) {
-    auto begun = Clock::now();
-    BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
-                                  groups, options_.share);
-    built.wide.dataParallel = likestOptions(built, data_);
-    SearchOptions own = own_;
-    if (groups == Groups::Split)
-      own.work = std::max(kLeastSplitWork * own.work, own.work - report_.work);
-    Choice known;
-    if (start) {
-      known = likestOptions(built, *start);
-      own.start = &known;
-    }
-    report_.buildSeconds += since(begun);
-    begun = Clock::now();
-    if (own.watch) {
-      own.watch->begin(options_.searchWork);
-      ++own.watch->running;
-    }
-    WideSolution found = searchWide(built.wide, own);
-    if (own.watch)
-      --own.watch->running;
-    report_.solveSeconds += since(begun);
-    report_.work += found.solution.work;
-    report_.stopped |= !stoppedBefore_ && options_.stop && *options_.stop && !found.solution.optimal;
-    Searched searched{{}, optionsOf(built), std::move(found.solution)};
-    narrow(built, std::move(found.dense));
-    searched.built = std::move(built);
-    return searched;
-  }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  static double since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
-
-  const FunctionAssignment &function_;
-  const AssignOptions &options_;
-  Prices &prices_;
-  const SharedShardings &shared_;
-  const FixedStrategies &fixed_;
-  const FunctionAssignment &data_;
-  SearchReport &report_;
-  const bool stoppedBefore_;
-  SearchOptions own_;
-};
-
 llvm::Error nothingFits(const FunctionAssignment &function, const AssignOptions &options, const Searched &searched) {
   return llvm::createStringError(
       "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a larger --memory",
@@ -210,8 +109,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     if (llvm::Error e = take(whole, inWhole.emplace(function)).moveInto(planned))
       return e;
   // If the plan does not fit, this is searched again in another way (compiler/driver/FitMemory.cpp).
-  const bool splits = isDefault && options.splitGroups &&
-                      (!inWhole || (planned.peakBytes <= limit && pairsOf(whole.built.wide) <= kMostPairsToSplit));
+  const bool splits =
+      isDefault && options.splitGroups && (!inWhole || (planned.peakBytes <= limit && maySplit(whole.built.wide)));
   if (splits)
     split = search.run(Groups::Split, inWhole ? &*inWhole : nullptr, hides);
   const Searched &last = splits ? split : whole;
