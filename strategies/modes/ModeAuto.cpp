@@ -149,7 +149,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.optimal = report.cost == report.lowerBound;
   if (options.explain)
     report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
-  if (hides) {
+  // A plan that does not fit is searched again in another way, and so is what is hidden in it.
+  if (hides && planned.peakBytes <= limit) {
     const auto begun = std::chrono::steady_clock::now();
     auto searchAgain = [&](Searched &searched) {
       const std::vector<int32_t> choice =
