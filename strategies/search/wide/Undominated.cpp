@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -93,7 +94,8 @@ class Pruning {
 public:
   /// `among`: the other options are gone already.
   Pruning(const WideGraph &wide, Kept kept, bool among, const std::vector<int32_t> &protect, double &work)
-      : wide_(wide), protect_(protect), work_(work), among_(among), kept_(std::move(kept)), ends_(wide.nodes.size()) {
+      : wide_(wide), protect_(protect), work_(work), among_(among), kept_(std::move(kept)), ends_(wide.nodes.size()),
+        amongOf_(wide.nodes.size()) {
     std::vector<std::pair<const WideShare *, size_t>> shared(wide.edges.size(), {nullptr, 0});
     for (const WideShare &share : wide.shares)
       for (size_t r = 0; r < share.edges.size(); ++r)
@@ -185,32 +187,56 @@ private:
     return d;
   }
 
-  std::vector<int32_t> statesAmong(size_t node, const std::vector<int32_t> &state) const {
+  /// The number of a list. Equal lists have one.
+  template <typename T> static int32_t numberOf(std::map<std::vector<T>, int32_t> &numbers, std::vector<T> list) {
+    return numbers.try_emplace(std::move(list), int32_t(numbers.size())).first->second;
+  }
+
+  /// The states of the options that are left, ascending, and the number of this list.
+  struct Among {
+    const std::vector<int32_t> *of; // by option
     std::vector<int32_t> states;
+    int32_t number;
+  };
+  /// The reference is valid until options of the node go.
+  const Among &statesAmong(size_t node, const std::vector<int32_t> &state, size_t count) {
+    for (const Among &known : amongOf_[node])
+      if (known.of == &state)
+        return known;
+    seen_.assign(count, 0);
     for (int32_t k : kept_[node])
-      states.push_back(state[size_t(k)]);
-    std::sort(states.begin(), states.end());
-    states.erase(std::unique(states.begin(), states.end()), states.end());
-    return states;
+      seen_[size_t(state[size_t(k)])] = 1;
+    std::vector<int32_t> states;
+    for (size_t s = 0; s < count; ++s)
+      if (seen_[s])
+        states.push_back(int32_t(s));
+    const int32_t number = numberOf(listNumbers_, states);
+    amongOf_[node].push_back({&state, std::move(states), number});
+    return amongOf_[node].back();
   }
 
   /// Like `excess`, for the options that are left.
   const std::vector<double> &excessAmong(size_t node, const End &end) {
     const size_t other = size_t(end.from ? end.edge->to : end.edge->from), n = end.states();
-    const std::vector<int32_t> mine = statesAmong(node, end.state());
-    const std::vector<int32_t> theirs = statesAmong(other, end.from ? *end.edge->toState : *end.edge->fromState);
+    const Among &ofMine = statesAmong(node, end.state(), n);
+    const Among &ofTheirs = statesAmong(other, end.from ? *end.edge->toState : *end.edge->fromState, end.otherStates());
+    const std::vector<int32_t> &mine = ofMine.states, &theirs = ofTheirs.states;
     std::vector<char> wanted; // by other readers, by copy
     if (end.shared && !end.from) {
       wanted.resize(end.shared->prices.columns, 0);
       for (size_t r = 0; r < end.share->edges.size(); ++r) {
         const WideEdge &edge = wide_.edges[size_t(end.share->edges[r])];
-        for (int32_t state : r == end.reader ? std::vector<int32_t>() : statesAmong(size_t(edge.to), *edge.toState))
+        if (r == end.reader)
+          continue;
+        for (int32_t state : statesAmong(size_t(edge.to), *edge.toState, edge.table->columns).states)
           for (int32_t copy : end.shared->wants[r][size_t(state)])
             wanted[size_t(copy)] = 1;
       }
     }
-    auto [it, fresh] =
-        excessAmong_.try_emplace({{end.edge->table.get(), end.from, end.shared, end.reader}, mine, theirs, wanted});
+    auto [it, fresh] = excessAmong_.try_emplace({{end.edge->table.get(), end.from, end.shared, end.reader},
+                                                 ofMine.number,
+                                                 ofTheirs.number,
+                                                 numberOf(wantedNumbers_, wanted)});
     std::vector<double> &d = it->second;
     if (!fresh)
       return d;
@@ -311,6 +337,7 @@ private:
           !std::binary_search(result.begin(), result.end(), protectedOption))
         result.insert(std::lower_bound(result.begin(), result.end(), protectedOption), protectedOption);
       mine = std::move(result);
+      amongOf_[n].clear();
       return;
     }
     std::vector<const void *> key = {node.costs.get()};
@@ -522,8 +549,11 @@ private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   using Edge = std::tuple<const StateTable *, bool, const SharedCopies *, size_t>;
   std::map<Edge, std::vector<double>> excess_;
-  std::map<std::tuple<Edge, std::vector<int32_t>, std::vector<int32_t>, std::vector<char>>, std::vector<double>>
-      excessAmong_;
+  std::map<std::tuple<Edge, int32_t, int32_t, int32_t>, std::vector<double>> excessAmong_; // lists by their numbers
+  std::map<std::vector<int32_t>, int32_t> listNumbers_;
+  std::map<std::vector<char>, int32_t> wantedNumbers_;
+  std::vector<std::deque<Among>> amongOf_; // by node
+  std::vector<char> seen_;
   std::map<std::pair<std::vector<const void *>, std::vector<int32_t>>, std::vector<int32_t>> known_;
 };
 

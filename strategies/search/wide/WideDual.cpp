@@ -77,6 +77,15 @@ void turn(const std::vector<double> &table, size_t rows, size_t columns, std::ve
           turned[j * rows + i] = table[i * columns + j];
 }
 
+/// a[i] += x[state[i]] and b[i] += y[state[i]]
+TESSERA_CLONES void addByState(const double *x, const double *y, const int32_t *state, size_t count,
+                               double *__restrict a, double *__restrict b) {
+  for (size_t i = 0; i < count; ++i) {
+    a[i] += x[state[i]];
+    b[i] += y[state[i]];
+  }
+}
+
 /// The nodes among the kept options, without edges.
 FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
   WideGraph nodes;
@@ -334,20 +343,16 @@ double WideDual::pass() {
     for (const Link &link : links_[size_t(v)]) {
       const std::vector<int32_t> &state = *link.state;
       double *mine = &message_[link.mine];
+      const double *row = mine;
       if ((link.other > v) == forward_) {
         ++ahead;
-        for (size_t s = 0; s < size; ++s)
-          score_[s] += mine[state[s]];
       } else {
         ++behind;
         pull(link);
         // The other node has chosen already, and the row of its state is what the edge costs.
-        const double *row = link.table + size_t((*link.theirState)[size_t(chosen_[size_t(link.other)])]) * link.states;
-        for (size_t s = 0; s < size; ++s)
-          score_[s] += row[state[s]];
+        row = link.table + size_t((*link.theirState)[size_t(chosen_[size_t(link.other)])]) * link.states;
       }
-      for (size_t s = 0; s < size; ++s)
-        total_[s] += mine[state[s]];
+      addByState(row, mine, state.data(), size, score_.data(), total_.data());
     }
     chosen_[size_t(v)] = int32_t(std::min_element(score_.begin(), score_.begin() + long(size)) - score_.begin());
     const double share = ahead ? 1.0 / double(std::max(ahead, behind)) : 0;
