@@ -303,8 +303,8 @@ void Neighbourhood::loadOf(const Answer &y, std::vector<double> &out) const {
 /// Least sum of costs and priced memory over the members.
 double Neighbourhood::solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y) {
   const size_t n = sub_.members.size();
-  std::vector<std::vector<double>> priced(sub_.own);
-  std::vector<const double *> unary(n);
+  priced_ = sub_.own;
+  unary_.resize(n);
   for (int32_t p = sub_.from; p < sub_.to; ++p)
     cumulated_[p + 1] = cumulated_[p] + rates[p];
   for (size_t i = 0; i < n; ++i) {
@@ -313,13 +313,13 @@ double Neighbourhood::solve(EliminationPlan &plan, const std::vector<double> &ra
       const FlatPiece &piece = flat_.pieces[k];
       double rate = cumulated_[piece.to] - cumulated_[piece.from];
       if (rate > 0)
-        for (size_t s = 0; s < priced[i].size(); ++s)
-          priced[i][s] += rate * flat_.extras[piece.extra + s];
+        for (size_t s = 0; s < priced_[i].size(); ++s)
+          priced_[i][s] += rate * flat_.extras[piece.extra + s];
     }
-    unary[i] = priced[i].data();
+    unary_[i] = priced_[i].data();
   }
   stepWork_ += sub_.work + plan.entries();
-  return plan.run(unary, y);
+  return plan.run(unary_, y);
 }
 
 void Neighbourhood::accept(const Answer &y, double change) {

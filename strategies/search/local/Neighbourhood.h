@@ -86,6 +86,8 @@ private:
   std::vector<int32_t> place_; // position among the members, or -1
   Sub sub_;
   std::vector<double> fixedLoad_, subLoad_, rates_, cumulated_;
+  std::vector<std::vector<double>> priced_; // by member: own costs with priced memory
+  std::vector<const double *> unary_;       // into it
   size_t failures_ = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
   static constexpr int kWindow = 4, kKinds = 5;

@@ -2,6 +2,7 @@
 #include "strategies/search/problem/MemoryPoints.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace tessera::strategies;
 
@@ -49,28 +50,42 @@ public:
   explicit Difference(const Problem &m) : perVariable_(m.variables.size()) {}
 
   void add(const Use &use, int64_t sign) {
-    std::vector<int64_t> &d = perVariable_[use.variable];
+    OfVariable &of = perVariable_[size_t(use.variable)];
+    std::vector<int64_t> &d = of.difference;
+    const std::vector<int64_t> &extra = *use.extra;
     if (d.empty()) {
       touched_.push_back(use.variable);
-      d.assign(use.extra->size(), 0);
+      d.assign(extra.size(), 0);
     }
-    above -= *std::max_element(d.begin(), d.end());
-    below += *std::min_element(d.begin(), d.end());
-    for (size_t s = 0; s < d.size(); ++s)
-      d[s] += sign * (*use.extra)[s];
-    above += *std::max_element(d.begin(), d.end());
-    below -= *std::min_element(d.begin(), d.end());
+    above -= of.most;
+    below += of.least;
+    of.most = std::numeric_limits<int64_t>::min();
+    of.least = std::numeric_limits<int64_t>::max();
+    for (size_t s = 0; s < d.size(); ++s) {
+      d[s] += sign * extra[s];
+      of.most = std::max(of.most, d[s]);
+      of.least = std::min(of.least, d[s]);
+    }
+    above += of.most;
+    below -= of.least;
   }
   void clear() {
-    for (int32_t v : touched_)
-      perVariable_[v].clear();
+    for (int32_t v : touched_) {
+      OfVariable &of = perVariable_[size_t(v)];
+      of.difference.clear();
+      of.most = of.least = 0;
+    }
     touched_.clear();
     above = below = 0;
   }
   __int128 above = 0, below = 0; // of the first point over the second, and the reverse
 
 private:
-  std::vector<std::vector<int64_t>> perVariable_;
+  struct OfVariable {
+    std::vector<int64_t> difference; // by option; empty: none yet
+    int64_t most = 0, least = 0;     // of them
+  };
+  std::vector<OfVariable> perVariable_;
   std::vector<int32_t> touched_;
 };
 

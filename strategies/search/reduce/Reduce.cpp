@@ -1,5 +1,6 @@
 //===- Reduce.cpp - exact reductions of a search problem --------------------------------------===//
 #include "strategies/search/reduce/Reduce.h"
+#include "strategies/search/problem/Clones.h"
 #include "strategies/search/problem/MemoryPoints.h"
 
 #include <algorithm>
@@ -22,6 +23,14 @@ constexpr size_t kPollSteps = 10'000'000; // between two looks
 constexpr size_t kVisitSteps = 1000;      // of a visit
 constexpr size_t kNormalizeSteps = 4;     // per entry of a matrix
 constexpr size_t kEventsPerStep = 4;      // begins and ends of uses that are compared
+
+/// The least of `count` numbers, one at least.
+TESSERA_CLONES int64_t leastOf(const int64_t *list, size_t count) {
+  int64_t least = list[0];
+  for (size_t i = 1; i < count; ++i)
+    least = list[i] < least ? list[i] : least;
+  return least;
+}
 
 class Reducer {
 public:
@@ -133,7 +142,7 @@ bool Reducer::dropBad(int32_t v) {
   size_t kept = 0;
   std::vector<int64_t> rooms; // per piece: the least where it counts
   for (const Piece &piece : x.pieces)
-    rooms.push_back(*std::min_element(m_.room.begin() + piece.from, m_.room.begin() + piece.to));
+    rooms.push_back(leastOf(&m_.room[size_t(piece.from)], size_t(piece.to - piece.from)));
   for (size_t s = 0; s < x.size(); ++s) {
     keep[s] = x.costs[s] < kForbidden;
     for (size_t k = 0; k < x.pieces.size(); ++k)
