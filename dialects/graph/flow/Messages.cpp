@@ -333,24 +333,29 @@ private:
     // Per number of members the points of which none is both more messages and later.
     std::vector<std::vector<Point>> points(members_.size() + 1);
     points[0] = {{0, 0, 0, 0}};
+    std::vector<Point> earliest(members_.size() + 1); // by number of messages; with 0 of them: there is none
     for (size_t j = 0; j < members_.size(); ++j) {
-      std::vector<Point> all;
+      size_t fewest = members_.size(), most = 0; // messages of the points here
       for (const Run &run : runs_[j])
         for (auto [p, point] : llvm::enumerate(points[run.first])) {
           const double at = std::max(point.end, members_[j].ready) + run.cost;
-          if (at + run.behind <= limit)
-            all.push_back({point.messages + 1, at, run.first, p});
+          const size_t messages = size_t(point.messages) + 1;
+          Point &best = earliest[messages];
+          if (at + run.behind > limit || (best.messages > 0 && at >= best.end))
+            continue;
+          best = {int(messages), at, run.first, p};
+          fewest = std::min(fewest, messages);
+          most = std::max(most, messages);
         }
-      llvm::stable_sort(all, [](const Point &a, const Point &b) {
-        return std::pair(a.messages, a.end) < std::pair(b.messages, b.end);
-      });
       std::vector<Point> &kept = points[j + 1];
-      for (const Point &point : all)
-        if (kept.empty() || point.end < kept.back().end) {
+      for (size_t messages = fewest; messages <= most; ++messages) {
+        const Point point = std::exchange(earliest[messages], {});
+        if (point.messages > 0 && (kept.empty() || point.end < kept.back().end)) {
           if (kept.size() == kMostPoints)
             kept.pop_back(); // the earliest end is kept in any case
           kept.push_back(point);
         }
+      }
     }
     std::vector<int> ends;
     size_t j = members_.size(), p = 0;
