@@ -23,6 +23,10 @@ static Weights boundWeights(int64_t part, const CostModel &model) {
   return {part, kParts - part, int64_t(model.leastSlowing() * double(std::max<int64_t>(0, ofKernels)))};
 }
 
+bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
+  return a.assignment.strategies == b.assignment.strategies && a.args == b.args && a.results == b.results;
+}
+
 llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,
                          const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned) {
   SearchOptions options = rules.first;
@@ -54,6 +58,11 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
     FunctionAssignment trial = function;
     applyChoice(trial, model.mesh(), narrowed, found.solution.choice);
     trial.finishResults();
+    if (sameCuts(trial, function)) { // which is priced
+      compute = planned.compute;
+      communication = planned.communication;
+      continue;
+    }
     llvm::Expected<ProgramCost> priced = priceProgram(chosenIn(trial), model, rules.join);
     if (!priced)
       return priced.takeError();

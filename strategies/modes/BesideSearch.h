@@ -27,6 +27,9 @@ struct BesideRules {
   double work;         // that it did
 };
 
+/// Whether all operators, arguments and results are cut alike: then the two cost the same.
+bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b);
+
 /// `all`: the problem with every option and its parts. `choice`: an answer to it, by node, which `function` has and
 /// `planned` prices; both change where a better one is found. `report` gets the bound, and what the searches did.
 llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,

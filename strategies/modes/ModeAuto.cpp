@@ -50,7 +50,7 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
       const Value v = func.getArgument(a);
       persistent += model.localBytes(shapeOf(v), elementBytes(v.getType()), data.args[a]);
     }
-  if (persistent > limit)
+  if (persistent > limit || sameCuts(data, function))
     return llvm::Error::success();
   llvm::Expected<ProgramCost> other = priceProgram(chosenIn(data), model, join);
   if (!other)
