@@ -528,6 +528,43 @@ TEST_CASE("a wide search that begins at some answer finds the best one") {
   CHECK(better > 100);
 }
 
+TEST_CASE("nothing dominated is looked for where a search begins near the bound") {
+  Draw draw{std::mt19937_64(18)};
+  int ended = 0, went = 0;
+  for (int i = 0; i < 300; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, i % 2 ? 0.7 : 0);
+    if (i % 2)
+      addShares(draw, wide);
+    const Kept every = everyOption(wide);
+    const Cost least = leastOf(wide, every);
+    if (least >= kForbidden)
+      continue;
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 1;
+    Choice start;
+    for (const auto &list : every)
+      start.push_back(draw(int(list.size())));
+    Kept only;
+    for (int32_t option : start)
+      only.push_back({option});
+    const Cost known = leastOf(wide, only);
+    options.start = &start;
+    options.gap = 1; // an answer of twice the bound will do
+    const WideSolution found = searchWide(wide, options, {0, 1e9, 4});
+    REQUIRE(found.solution.lowerBound <= least);
+    REQUIRE(double(found.solution.cost) <= 2 * double(found.solution.lowerBound));
+    if (found.undominated == 0) { // it ended at the answer that was known
+      REQUIRE(found.solution.cost == known);
+      REQUIRE(evaluate(found.dense.graph, found.solution.choice).cost == known);
+    }
+    (found.undominated ? went : ended) += known < kForbidden;
+  }
+  CHECK(ended > 30);
+  CHECK(went > 30);
+}
+
 TEST_CASE("an answer that is too dear is not looked for") {
   Draw draw{std::mt19937_64(17)};
   int ended = 0, found = 0;
