@@ -228,10 +228,13 @@ private:
     for (const auto &[step, move] : moves_)
       senders.push_back({looped_->stepOf[step], (*move.price.list)[move.price.index].collective, move.element});
     sent_ = sendProgram(model_, {*looped_, costs_, senders, program_.parts, cost_.persistentBytes}, join_);
+    llvm::DenseMap<int, const graph::Sender *> senderAt; // by step
+    for (const graph::Sender &sender : senders)
+      senderAt.try_emplace(sender.step, &sender);
     for (const std::vector<int> &message : sent_.messages) {
       std::vector<const graph::Sender *> members;
       for (int step : message)
-        members.push_back(&*llvm::find_if(senders, [&](const graph::Sender &s) { return s.step == step; }));
+        members.push_back(senderAt.at(step));
       for (auto [step, share] : llvm::zip_equal(message, shareMessage(model_, members))) {
         const Priced &price = moves_.at(looped_->members[step].front()).price;
         PricedCollective &member = (*price.list)[price.index];
