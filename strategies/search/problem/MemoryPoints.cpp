@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 using namespace tessera::strategies;
 
@@ -42,6 +43,32 @@ void keepPoints(Problem &m, const std::vector<char> &keep) {
 struct Use {
   int32_t variable;
   const std::vector<int64_t> *extra;
+};
+
+/// The uses that begin or end at each point, in the order of variables.
+class UsesByPoint {
+public:
+  UsesByPoint(const Problem &m, size_t points, int32_t Piece::*end) : first_(points + 2, 0) {
+    auto forEach = [&](auto visit) {
+      for (size_t v = 0; v < m.variables.size(); ++v)
+        if (m.variables[v].alive)
+          for (const Piece &piece : m.variables[v].pieces)
+            visit(size_t(piece.*end), Use{int32_t(v), &piece.extra});
+    };
+    forEach([&](size_t point, const Use &) { ++first_[point + 1]; });
+    for (size_t p = 1; p < first_.size(); ++p)
+      first_[p] += first_[p - 1];
+    list_.resize(first_.back());
+    std::vector<size_t> next = first_;
+    forEach([&](size_t point, const Use &use) { list_[next[point]++] = use; });
+  }
+  std::span<const Use> at(size_t point) const {
+    return {list_.data() + first_[point], first_[point + 1] - first_[point]};
+  }
+
+private:
+  std::vector<size_t> first_; // by point, its first use; and the end
+  std::vector<Use> list_;
 };
 
 /// The most by which the use at one point can exceed that at another: the sum over variables of the largest difference.
@@ -116,13 +143,7 @@ void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::funct
   Difference difference(m);
   while (true) {
     const size_t n = m.room.size();
-    std::vector<std::vector<Use>> begins(n + 1), ends(n + 1);
-    for (size_t v = 0; v < m.variables.size(); ++v)
-      if (m.variables[v].alive)
-        for (const Piece &piece : m.variables[v].pieces) {
-          begins[piece.from].push_back({int32_t(v), &piece.extra});
-          ends[piece.to].push_back({int32_t(v), &piece.extra});
-        }
+    const UsesByPoint begins(m, n, &Piece::from), ends(m, n, &Piece::to);
     std::vector<char> keep(n, 1);
     size_t dropped = 0;
     for (size_t p = 0; p < n; ++p) {
@@ -132,9 +153,9 @@ void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::funct
         break;
       difference.clear();
       for (size_t q = p + 1; q < n && q <= p + kWindow; ++q) {
-        for (const Use &use : ends[q])
+        for (const Use &use : ends.at(q))
           difference.add(use, 1);
-        for (const Use &use : begins[q])
+        for (const Use &use : begins.at(q))
           difference.add(use, -1);
         if (!keep[q])
           continue;

@@ -47,13 +47,12 @@ Problem::Problem(const StrategyGraph &graph) {
   points.resize(times.size());
   std::iota(points.begin(), points.end(), 0);
   variableOf.assign(n, -1);
-  std::vector<size_t> degrees(n, 0);
   for (int32_t i = 0; i < n; ++i) {
     const StrategyNode &node = graph.nodes[i];
     int32_t root = findRoot(parent, i);
     if (root == i) {
       variableOf[i] = int32_t(variables.size());
-      variables.push_back({node.costs, {}, {}, {}});
+      variables.emplace_back().costs = node.costs;
       variables.back().ids.resize(node.costs.size());
       std::iota(variables.back().ids.begin(), variables.back().ids.end(), 0);
       optionCounts.push_back(int32_t(node.costs.size()));
@@ -72,6 +71,8 @@ Problem::Problem(const StrategyGraph &graph) {
     auto at = [&](int64_t t) { return int32_t(std::lower_bound(times.begin(), times.end(), t) - times.begin()); };
     addPiece(variableOf[i], at(node.liveFrom), at(node.liveTo), node.usages);
   }
+  edges.reserve(graph.edges.size());
+  edgeOf_.reserve(graph.edges.size());
   for (const StrategyEdge &edge : graph.edges) {
     int32_t a = variableOf[edge.from], b = variableOf[edge.to];
     size_t columns = graph.nodes[edge.to].costs.size();
