@@ -14,7 +14,8 @@
 //      is then that of the options which are left out.
 //
 // Where an answer is known at the start (SearchOptions::start), a few passes of the bound over all options come before
-// 1: most of them are in no better answer, and what is dominated among the others is found in less time.
+// 1: most of them are in no better answer, and what is dominated among the others is found in less time. Where they
+// prove that the answer is within the gap, the search ends.
 //
 // The same goes for copies that several readers of a value may share: those are offered that an answer can have that is
 // better (WideDual::offers).
