@@ -1,8 +1,8 @@
 //===- Clones.h - loops for the vector units at hand -------------------------------------------------===//
 //
 // TESSERA_CLONES before a function: it is compiled for several vector units, and those of the machine decide at run
-// time which is called. The result is the same: the loops only compare, add, subtract, divide, and multiply by powers of
-// two, which a joined multiplication and addition does not round otherwise.
+// time which is called. The result is the same: the loops only compare, add, subtract, divide, and multiply by powers
+// of two, which a joined multiplication and addition does not round otherwise.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SEARCH_PROBLEM_CLONES_H

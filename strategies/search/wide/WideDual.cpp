@@ -284,8 +284,8 @@ void WideDual::changePart(const Shared &shared, Reader &reader, size_t row, size
   }
 }
 
-/// Sets slack_, by state of the reader and of the producer: what the edge costs beyond the messages, in the member where
-/// that is least.
+/// Sets slack_, by state of the reader and of the producer: what the edge costs beyond the messages, in the member
+/// where that is least.
 void WideDual::leastSlack(const Shared &shared, size_t r) {
   const Reader &reader = shared.readers[r];
   const size_t rows = shared.handed->inTable.size(), columns = reader.wants.size();
