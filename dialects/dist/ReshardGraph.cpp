@@ -6,6 +6,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
+#include <optional>
 
 namespace tessera::dist {
 
@@ -60,7 +61,34 @@ void forSubsets(ArrayRef<int> axes, bool ordered, llvm::function_ref<void(ArrayR
   };
   extend(0);
 }
-static std::string key(const Sharding &s) {
+
+/// The sharding as a word: seven bits for each axis say where it is used. Nullopt where that is too little: on meshes
+/// of many axes, for tensors of many dimensions, and where cuts have units.
+std::optional<uint64_t> packed(const Sharding &s) {
+  constexpr int kBits = 7, kMostAxes = 8, kMostDims = 13;
+  constexpr uint64_t kPartial = 1, kFirstCut = 2; // 0: the axis is not used
+  if (s.dims.size() > kMostDims)
+    return std::nullopt;
+  uint64_t word = uint64_t(s.reduction) << (kBits * kMostAxes);
+  auto set = [&](int axis, uint64_t where) { word |= where << (kBits * axis); };
+  for (auto [d, cut] : llvm::enumerate(s.dims)) {
+    if (cut.unit > 1)
+      return std::nullopt;
+    for (auto [place, axis] : llvm::enumerate(cut)) {
+      if (axis >= kMostAxes)
+        return std::nullopt;
+      set(axis, kFirstCut + d * kMostAxes + place);
+    }
+  }
+  for (int axis : s.partial) {
+    if (axis >= kMostAxes)
+      return std::nullopt;
+    set(axis, kPartial);
+  }
+  return word;
+}
+
+std::string key(const Sharding &s) {
   std::string k;
   for (const Cut &cut : s.dims) {
     for (int axis : cut)
@@ -140,14 +168,16 @@ ShardingGraph::ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, Array
 }
 
 int ShardingGraph::state(const Sharding &s) {
-  auto [it, fresh] = ids_.try_emplace(key(s), int(states_.size()));
-  if (fresh) {
+  const std::optional<uint64_t> word = packed(s);
+  int &id = word ? packedIds_.try_emplace(*word, -1).first->second : ids_.try_emplace(key(s), -1).first->second;
+  if (id < 0) {
+    id = int(states_.size());
     states_.push_back(s);
     edges_.emplace_back();
     exchanges_.emplace_back();
     expanded_.push_back(false);
   }
-  return it->second;
+  return id;
 }
 const std::vector<ShardingGraph::Edge> &ShardingGraph::edges(int state) {
   if (!expanded_[state]) {

@@ -19,6 +19,8 @@
 
 #include "dialects/dist/exchange/ExchangeTable.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -86,7 +88,8 @@ private:
   ExchangeTable *table_;
   std::vector<int> stateOfTarget_; // by the table's targets; -1: none yet
   std::vector<double> scratch_;
-  std::unordered_map<std::string, int> ids_;
+  llvm::DenseMap<uint64_t, int> packedIds_;  // of states that fit into a word
+  std::unordered_map<std::string, int> ids_; // of the others
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
   std::vector<std::vector<ExchangeEdge>> exchanges_;
