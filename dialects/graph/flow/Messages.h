@@ -95,6 +95,10 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
 /// The bytes of the largest message; 0: there is none.
 int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
 
+/// The bytes of the whole tensor, which a rank has before a scatter and after a gather.
+int64_t wholeBytes(const Sender &sender);
+/// The time in ns of a joined message of so many bytes that is otherwise like `one`.
+double messageCost(const Sender &one, int64_t bytes, const MessageCost &cost);
 /// The time of one message in ns. Requires members that may share one.
 double messageCost(llvm::ArrayRef<const Sender *> members, const MessageCost &cost);
 /// The bytes that are packed for it: those of the whole tensors in a list of two or more.
