@@ -174,6 +174,11 @@ double MatMulOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultS
   return 2 * elements(resultShapes[0]) * double(a[a.size() - (getTransposeA() ? 2 : 1)]);
 }
 
+/// Every column is projected on those before it, twice.
+double OrthonormalizeOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape>) {
+  return 4 * elements(operandShapes[0]) * double(operandShapes[0].back());
+}
+
 namespace {
 /// The number of elements of a kernel [f, c, r, s] that are multiplied for one output element.
 double taps(const Shape &w) { return w[0] == 0 ? 0 : elements(w) / double(w[0]); }

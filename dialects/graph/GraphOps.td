@@ -365,6 +365,21 @@ def Graph_TopKOp : Graph_InferredOp<"topk", "d../dim -> d../dim"> {
   let results = (outs Graph_Tensor:$y);
 }
 
+def Graph_OrthonormalizeOp
+    : Graph_InferredOp<"orthonormalize", "... n r -> ... n r | whole n r", [], ["getFlops"]> {
+  let summary = "columns of matrices that are orthogonal to each other, of length 1";
+  let description = [{
+    By Gram and Schmidt, from the first column to the last: what is left of a column without its share in those before
+    it, divided by its length. So the first j columns span what they spanned before.
+
+    A column of which nothing is left is replaced by a fixed one (runtime/backend/Orthonormalize.h), so that there is
+    always a whole basis. Columns for which there is no room (r > n) are 0. A matrix with a number that is not finite
+    becomes NaN.
+  }];
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+}
+
 //===--------------------------------------------------------------------------------------------===//
 // Contractions
 //===--------------------------------------------------------------------------------------------===//

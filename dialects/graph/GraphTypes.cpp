@@ -238,6 +238,14 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, Loc loc, Adaptor ad
   return success();
 }
 
+LogicalResult OrthonormalizeOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  RankedTensorType x = tensor(adaptor.getX());
+  if (x.getRank() < 2 || !isa<FloatType>(x.getElementType()))
+    return fail(loc, "a matrix of floating-point numbers is wanted");
+  results.push_back(x);
+  return success();
+}
+
 LogicalResult MicroRowsOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   int64_t parts = adaptor.getParts();

@@ -252,6 +252,18 @@ Status checkTopK(const KernelCall &call) {
   return resultShape(call, expected);
 }
 
+Status checkOrthonormalize(const KernelCall &call) {
+  TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
+  TESSERA_RETURN_IF_ERROR(sameTypes(call));
+  TESSERA_RETURN_IF_ERROR(floatOnly(call));
+  const Shape &x = call.inputs[0].shape;
+  if (x.size() < 2)
+    return Status::error("orthonormalize of " + str(x) + ": a matrix is wanted");
+  if (x.back() > UINT32_MAX || x[x.size() - 2] > UINT32_MAX) // rows and columns are numbered in 32 bits
+    return Status::error("orthonormalize of " + str(x) + ": the matrix is too large");
+  return resultShape(call, x);
+}
+
 Status checkSoftmax(const KernelCall &call) {
   bool grad = call.name().find("_grad") != std::string::npos;
   TESSERA_RETURN_IF_ERROR(arity(call, grad ? 2 : 1, 1));
@@ -460,18 +472,31 @@ Result<AxisGeometry> axisGeometry(const KernelCall &call) {
 Status checkKernel(const KernelCall &call) {
   using Check = Status (*)(const KernelCall &);
   static const std::map<std::string, Check, std::less<>> table = {
-      {"reshape", checkReshape},      {"transpose", checkTranspose},
-      {"slice", checkSlice},          {"pad", checkPad},
-      {"concat", checkConcat},        {kMicroRows, checkMicroRows},
-      {"gather", checkIndex},         {"scatter_add", checkIndex},
-      {"argmax", checkArgMax},        {"topk", checkTopK},
-      {"matmul", checkMatMul},        {"conv", checkConv},
-      {"conv_input_grad", checkConv}, {"conv_weight_grad", checkConv},
-      {"max_pool", checkPool},        {"max_pool_grad", checkPool},
-      {"avg_pool", checkPool},        {"avg_pool_grad", checkPool},
-      {"softmax", checkSoftmax},      {"softmax_grad", checkSoftmax},
-      {"log_softmax", checkSoftmax},  {"log_softmax_grad", checkSoftmax},
-      {"attention", checkAttention},  {"attention_grad", checkAttention},
+      {"reshape", checkReshape},
+      {"transpose", checkTranspose},
+      {"slice", checkSlice},
+      {"pad", checkPad},
+      {"concat", checkConcat},
+      {kMicroRows, checkMicroRows},
+      {"gather", checkIndex},
+      {"scatter_add", checkIndex},
+      {"argmax", checkArgMax},
+      {"topk", checkTopK},
+      {"matmul", checkMatMul},
+      {"conv", checkConv},
+      {"conv_input_grad", checkConv},
+      {"conv_weight_grad", checkConv},
+      {"max_pool", checkPool},
+      {"max_pool_grad", checkPool},
+      {"avg_pool", checkPool},
+      {"avg_pool_grad", checkPool},
+      {"orthonormalize", checkOrthonormalize},
+      {"softmax", checkSoftmax},
+      {"softmax_grad", checkSoftmax},
+      {"log_softmax", checkSoftmax},
+      {"log_softmax_grad", checkSoftmax},
+      {"attention", checkAttention},
+      {"attention_grad", checkAttention},
   };
   if (isExpressionKernel(call.name())) {
     TESSERA_RETURN_IF_ERROR(checkExpression(call));

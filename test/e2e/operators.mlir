@@ -80,6 +80,7 @@ func.func @reduce_max(%x: tensor<4x8x4xf32>) -> tensor<4x1x1xf32> { %y = graph.r
 func.func @reduce_min(%x: tensor<4x8x4xf32>) -> tensor<8xf32> { %y = graph.reduce_min %x {dims = array<i64: 0, 2>, keepdims = false} : (tensor<4x8x4xf32>) -> tensor<8xf32> return %y : tensor<8xf32> }
 func.func @argmax(%x: tensor<4x8x4xf32>) -> tensor<4x1x4xi64> { %y = graph.argmax %x {dim = 1 : i64, keepdims = true} : (tensor<4x8x4xf32>) -> tensor<4x1x4xi64> return %y : tensor<4x1x4xi64> }
 
+func.func @orthonormalize(%x: tensor<4x2x8x3xf32>) -> tensor<4x2x8x3xf32> { %y = graph.orthonormalize %x : (tensor<4x2x8x3xf32>) -> tensor<4x2x8x3xf32> return %y : tensor<4x2x8x3xf32> }
 func.func @topk(%x: tensor<4x8x4xf32>) -> tensor<4x3x4xi64> { %y = graph.topk %x {dim = 1 : i64, k = 3 : i64, smallest = false} : (tensor<4x8x4xf32>) -> tensor<4x3x4xi64> return %y : tensor<4x3x4xi64> }
 func.func @topk_smallest(%x: tensor<4x8xi64>) -> tensor<4x2xi64> { %y = graph.topk %x {dim = 1 : i64, k = 2 : i64, smallest = true} : (tensor<4x8xi64>) -> tensor<4x2xi64> return %y : tensor<4x2xi64> }
 

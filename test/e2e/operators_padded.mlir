@@ -37,6 +37,7 @@ func.func @reduce_sum_integer(%x: tensor<5x7xi64>) -> tensor<5xi64> { %y = graph
 func.func @reduce_min(%x: tensor<5x7x5xf32>) -> tensor<7xf32> { %y = graph.reduce_min %x {dims = array<i64: 0, 2>, keepdims = false} : (tensor<5x7x5xf32>) -> tensor<7xf32> return %y : tensor<7xf32> }
 func.func @argmax(%x: tensor<5x7x5xf32>) -> tensor<5x1x5xi64> { %y = graph.argmax %x {dim = 1 : i64, keepdims = true} : (tensor<5x7x5xf32>) -> tensor<5x1x5xi64> return %y : tensor<5x1x5xi64> }
 
+func.func @orthonormalize(%x: tensor<5x2x7x3xf32>) -> tensor<5x2x7x3xf32> { %y = graph.orthonormalize %x : (tensor<5x2x7x3xf32>) -> tensor<5x2x7x3xf32> return %y : tensor<5x2x7x3xf32> }
 func.func @topk(%x: tensor<5x7x5xf32>) -> tensor<5x3x5xi64> { %y = graph.topk %x {dim = 1 : i64, k = 3 : i64, smallest = false} : (tensor<5x7x5xf32>) -> tensor<5x3x5xi64> return %y : tensor<5x3x5xi64> }
 func.func @topk_smallest(%x: tensor<5x7xi64>) -> tensor<5x2xi64> { %y = graph.topk %x {dim = 1 : i64, k = 2 : i64, smallest = true} : (tensor<5x7xi64>) -> tensor<5x2xi64> return %y : tensor<5x2xi64> }
 

@@ -341,6 +341,30 @@ static void batchNormGrad(Call &c) {
   });
 }
 
+/// Gram and Schmidt, where no column depends on those before it.
+static void orthonormalize(Call &c) {
+  const SmallVector<int64_t> &shape = c.in[0]->shape;
+  const int64_t r = shape.back(), n = shape[shape.size() - 2];
+  c.out[0].data = c.in[0]->data;
+  for (double *y = c.out[0].data.data(), *end = y + c.out[0].data.size(); y != end; y += n * r)
+    for (int64_t j = 0; j < r; ++j) {
+      auto dot = [&](int64_t a) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; ++i)
+          sum += y[i * r + a] * y[i * r + j];
+        return sum;
+      };
+      for (int64_t k = 0; k < 2 * j; ++k) {
+        const double share = dot(k % j);
+        for (int64_t i = 0; i < n; ++i)
+          y[i * r + j] -= share * y[i * r + k % j];
+      }
+      const double length = std::sqrt(dot(j));
+      for (int64_t i = 0; i < n; ++i)
+        y[i * r + j] /= length;
+    }
+}
+
 void addNetwork(Table &t) {
   t["matmul"] = matmul;
   t["conv"] = conv;
@@ -355,6 +379,7 @@ void addNetwork(Table &t) {
   t["softmax_grad"] = [](Call &c) { softmaxLikeGrad(c, false); };
   t["log_softmax_grad"] = [](Call &c) { softmaxLikeGrad(c, true); };
   t["attention"] = attention;
+  t["orthonormalize"] = orthonormalize;
   t["attention_grad"] = attentionGrad;
   t["batch_norm"] = batchNorm;
   t["batch_norm_grad"] = batchNormGrad;

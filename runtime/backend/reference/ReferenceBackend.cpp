@@ -9,6 +9,7 @@ void registerReferenceKernels(KernelRegistry &registry) {
   registerReferenceIndexing(registry);
   registerReferenceConv(registry);
   registerReferenceMatMul(registry);
+  registerReferenceOrthonormalize(registry);
   registerReferencePool(registry);
   registerReferenceSoftmax(registry);
   registerReferenceAttention(registry);

@@ -51,6 +51,7 @@ void registerReferenceMovement(KernelRegistry &registry);
 void registerReferenceIndexing(KernelRegistry &registry);
 void registerReferenceConv(KernelRegistry &registry);
 void registerReferenceMatMul(KernelRegistry &registry);
+void registerReferenceOrthonormalize(KernelRegistry &registry);
 void registerReferencePool(KernelRegistry &registry);
 void registerReferenceSoftmax(KernelRegistry &registry);
 void registerReferenceAttention(KernelRegistry &registry);

@@ -109,6 +109,7 @@ plan::Plan manyKernels() {
            {{"axis", int64_t(1)}, {"size", int64_t(9)}, {"start", int64_t(0)}});
   p.kernel("reduce_sum", {f({3, 4, 5})}, {f({3, 5})}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}});
   p.kernel("argmax", {f({3, 4})}, {p.buffer(plan::I64, {3})}, {{"dim", int64_t(1)}, {"keepdims", int64_t(0)}});
+  p.kernel("orthonormalize", {f({2, 4, 3})}, {f({2, 4, 3})});
   p.kernel("topk", {f({3, 4})}, {p.buffer(plan::I64, {3, 2})},
            {{"dim", int64_t(1)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}});
   p.kernel("random", {p.buffer(plan::I64, {})}, {f({3, 4})},

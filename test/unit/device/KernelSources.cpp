@@ -81,6 +81,7 @@ PlanBuilder everything(plan::DType t) {
   p.kernel("scatter_add", {indices, in({5, 7}, t)}, {in({9, 7}, t)}, {{"axis", int64_t(0)}, {"size", int64_t(9)}});
   p.kernel("argmax", {a}, {in({3, 8}, plan::I64)}, {{"dim", int64_t(2)}});
   p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
+  p.kernel("orthonormalize", {a}, {in({3, 8, 40}, t)});
   for (const ElementwiseFunction &f : elementwiseFunctions()) {
     bool logic = f.kind == ElementwiseKind::Logic || f.kind == ElementwiseKind::LogicUnary;
     plan::DType from = logic ? plan::BOOL : f.kind == ElementwiseKind::Whole ? plan::I32 : t;
@@ -206,11 +207,11 @@ TEST_CASE("every kernel that the checks know is bound") {
   std::set<std::string> names;
   for (plan::DType type : {plan::F32, plan::F64, plan::F16, plan::BF16})
     CHECK(sourcesOf(type, names).size() > 40);
-  for (const char *name : {"conv",        "conv_input_grad",  "conv_weight_grad", "max_pool",    "max_pool_grad",
-                           "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",     "softmax_grad",
-                           "log_softmax", "log_softmax_grad", "reshape",          "transpose",   "slice",
-                           "pad",         "concat",           "gather",           "scatter_add", "argmax",
-                           "topk",        "attention",        "attention_grad"})
+  for (const char *name : {"conv",        "conv_input_grad",  "conv_weight_grad", "max_pool",      "max_pool_grad",
+                           "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",       "softmax_grad",
+                           "log_softmax", "log_softmax_grad", "reshape",          "transpose",     "slice",
+                           "pad",         "concat",           "gather",           "scatter_add",   "argmax",
+                           "topk",        "attention",        "attention_grad",   "orthonormalize"})
     CHECK(names.count(name) == 1);
 }
 

@@ -199,6 +199,7 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
       {"scatter_add", single(bindIndexing)},
       {"argmax", single(bindIndexing)},
       {"topk", single(bindIndexing)},
+      {"orthonormalize", single(bindOrthonormalize)},
       {"softmax", single(bindSoftmax)},
       {"softmax_grad", single(bindSoftmax)},
       {"log_softmax", single(bindSoftmax)},

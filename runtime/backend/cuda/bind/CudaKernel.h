@@ -118,6 +118,7 @@ CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, p
 /// Its operands may lie plain or with channels last, each for itself.
 CudaKernel bindMicroRows(const KernelCall &call);
 CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
+CudaKernel bindOrthonormalize(const KernelCall &call);
 CudaKernel bindSoftmax(const KernelCall &call);
 std::vector<CudaKernel> bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
