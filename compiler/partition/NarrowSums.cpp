@@ -130,16 +130,12 @@ Value NarrowSums::widen(const Sent &sent, ArrayRef<int64_t> shape) {
 /// Rounds what is to be sent and what was left before, and keeps what is left now.
 NarrowSums::Sent NarrowSums::narrowWithState(Value pieces, const Wire &wire, StringRef prefix, StringRef parameter,
                                              const AxisList &axes) {
-  SmallVector<int64_t> shape(shapeOf(pieces)), held = shape;
-  held.insert(held.begin(), 1);
-  const unsigned argument = addState(held, prefix, parameter, axes);
-  Value whole = b_.add(pieces, b_.reshape(func_.getArgument(argument), shape));
+  SmallVector<int64_t> shape(shapeOf(pieces));
+  const SumStates::State state = states_.add(b_, shape, prefix, parameter, axes);
+  Value whole = b_.add(pieces, state.before);
   const Sent sent = narrow(whole, wire);
   Value left = b_.sub(whole, widen(sent, shape));
-  // Of infinities and NaNs nothing is left: a step that is skipped for them must not spoil the next one.
-  Value isNumber = b_.binary<LeOp>(b_.unary<AbsOp>(left), b_.constant(elementTypeOf(left), kLargestF32));
-  Value kept = b_.select(isNumber, left, b_.constant(left.getType(), 0.0));
-  states_.push_back({argument, b_.reshape(kept, held)});
+  states_.keep(b_, state, left, b_.constant(left.getType(), 0.0));
   return sent;
 }
 
@@ -170,39 +166,11 @@ Value NarrowSums::gather(Value value, const AxisList &axes) {
   return b_.reshape(b_.make<dist::CollectiveOp>(b_.reshape(value, c.localIn), mesh_, c).getY(), shape);
 }
 
-unsigned NarrowSums::addState(ArrayRef<int64_t> shape, StringRef prefix, StringRef parameter, const AxisList &axes) {
-  std::string name;
-  auto taken = [&](StringRef wanted) {
-    return any_of(seq(func_.getNumArguments()), [&](unsigned i) { return argName(func_, i) == wanted; });
-  };
-  for (int number = 0; name.empty() || taken(name); ++number) // a parameter's sums over several groups of ranks
-    name = rt::unsentName(prefix.str(), parameter.str(), number);
-  dist::Sharding sharding = dist::Sharding::replicated(int64_t(shape.size()));
-  sharding.dims[0] = axes;
-  SmallVector<int64_t> whole(shape);
-  whole[0] *= mesh_.size(axes);
-  Builder types(func_.getContext());
-  const unsigned argument = func_.getNumArguments();
-  const SmallVector<NamedAttribute> attributes = {
-      types.getNamedAttr(kRoleAttr, types.getStringAttr(kState)),
-      types.getNamedAttr(kNameAttr, types.getStringAttr(name)),
-      types.getNamedAttr(kFillAttr, types.getF64FloatAttr(0.0)),
-      types.getNamedAttr(dist::kShardingAttr, dist::ShardingAttr::get(func_.getContext(), mesh_, sharding)),
-      types.getNamedAttr(dist::kGlobalShapeAttr, types.getDenseI64ArrayAttr(whole))};
-  (void)func_.insertArgument(argument, RankedTensorType::get(shape, types.getF32Type()),
-                             types.getDictionaryAttr(attributes), func_.getLoc());
-  return argument;
-}
-
 Value NarrowSums::sum(Value term, const Collective &step, const dist::Sharding &from, Operation *reader,
                       StringRef parameter) {
   b_.moveBefore(reader);
   b_.setUpdateName(parameter + ".send", parameter);
-  // Ranks that differ along no axis of these hold the same terms.
-  AxisList differ;
-  for (int axis = 0; axis < mesh_.numAxes(); ++axis)
-    if (from.uses(axis) && mesh_.axisSize(axis) > 1)
-      differ.push_back(axis);
+  const AxisList differ = axesOfTerms(mesh_, from);
   Value pieces = piecesOf(term, step);
   SmallVector<int64_t> shape(shapeOf(pieces));
   const Sent terms = narrowWithState(pieces, step.wire, rt::kUnsent, parameter, differ);
@@ -213,23 +181,6 @@ Value NarrowSums::sum(Value term, const Collective &step, const dist::Sharding &
   const Sent own = narrowWithState(part, step.wire, rt::kUnsentSum, parameter, differ);
   const Sent all = {gather(own.numbers, step.axes), own.scales ? gather(own.scales, step.axes) : Value()};
   return wholeOf(widen(all, shape), step);
-}
-
-void NarrowSums::finish() {
-  Operation *ret = func_.getBody().front().getTerminator();
-  Builder types(func_.getContext());
-  for (const State &state : states_) {
-    const unsigned result = ret->getNumOperands();
-    const Attribute name = func_.getArgAttr(state.argument, kNameAttr);
-    func_.setArgAttr(state.argument, kUpdateAttr, types.getI64IntegerAttr(result));
-    ret->insertOperands(result, state.next);
-    (void)func_.insertResult(
-        result, state.next.getType(),
-        types.getDictionaryAttr(
-            {types.getNamedAttr(kRoleAttr, types.getStringAttr(kUpdate)), types.getNamedAttr(kNameAttr, name),
-             types.getNamedAttr(dist::kShardingAttr, func_.getArgAttr(state.argument, dist::kShardingAttr)),
-             types.getNamedAttr(dist::kGlobalShapeAttr, func_.getArgAttr(state.argument, dist::kGlobalShapeAttr))}));
-  }
 }
 
 } // namespace tessera::compiler
