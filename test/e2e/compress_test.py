@@ -6,78 +6,20 @@ usage: compress_test.py --bin DIR --models DIR [NAME...]      NAME: only these c
 It is another function than on one device, so nothing is compared to the bit. What must hold: as many bytes as are
 promised; losses near those of whole gradients; what rounding leaves comes later (the network `Line` has a gradient that
 no parameter changes, so that every step rounds alike and errors without feedback add up); checkpoints have what was left.
+powersgd_test.py has the sums that are sent as factors.
 """
 import itertools
 import json
-import pathlib
 import re
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from cases import Programs, case, main
+from cases import case, main
+from compressing import ROWS, Context, always, report, states
 
 TYPES = {"bf16": 0.5, "f16": 0.5, "int8": 0.25 + 1 / 256, "int8:block=32": 0.25 + 1 / 32}
-# Four machines, and between them a cable that takes long. Where ranks share memory, a part of a sum is gathered as it is.
-SLOW = {"name": "slow", "devices": 4, "flops": {"f32": 1e12}, "memory_bandwidth": 1e11, "memory": "16GiB",
-        "links": [{"devices": 4, "latency": 5e-5, "bandwidth": 1e8}]}
-ROWS = 16
-
-
-def always(kind):
-    return kind + ("," if ":" in kind else ":") + "always"
-
-
-class Context(Programs):
-    def compile(self, model, mesh, *options, mode="data", code=0):
-        self.count += 1
-        plan = self.folder / f"plan{self.count}"
-        slow = self.folder / "slow.json"
-        slow.write_text(json.dumps(SLOW))
-        if "--topology" not in options:
-            options = ("--topology", slow, *options)
-        text = self.run(self.bin / "tessera-compile", model, "--mesh", mesh, "--mode", mode, "--train", "--seed", "1", *options,
-                        "-o", plan, code=code)
-        return text if code else plan
-
-    def mlp(self, mesh, *options, **more):
-        if "--optimizer" not in options:
-            options = ("--optimizer", "sgd:lr=0.02,momentum=0.9", *options)
-        options = ("--dim", f"batch={ROWS}", *options)
-        return self.compile(self.models / "mlp_train.onnx", mesh, *options, **more)
-
-    def data(self):
-        folder = self.folder / "data"
-        if not folder.exists():
-            folder.mkdir()
-            rng = np.random.default_rng(5)
-            np.save(folder / "x.npy", rng.standard_normal((4 * ROWS, 1, 28, 28)).astype(np.float32))
-            np.save(folder / "y.npy", rng.integers(0, 10, 4 * ROWS))
-        return f"npy:{folder}/x.npy,{folder}/y.npy"
-
-    def train(self, plan, steps, *options, launcher=()):
-        """The losses of the steps, and what the run said."""
-        self.count += 1
-        log = self.folder / f"log{self.count}.jsonl"
-        text = self.run(*launcher, self.bin / "tessera-run", plan, "--data", self.data(), "--steps", steps, "--log", log, *options)
-        losses = [line["loss"] for line in map(json.loads, log.read_text().splitlines()) if "loss" in line]
-        assert np.all(np.isfinite(losses)), losses
-        return losses, text
-
-
-def report(plan):
-    whole = json.load(open(plan / "report.json"))
-    return next(f for f in whole["functions"] if f["name"] == "train")
-
-
-def states(text):
-    """The tensors that a file of tessera-ckpt export --dtype F32 has; or of a checkpoint, by name."""
-    data = text.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
-    return {name: np.frombuffer(data[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]], np.float32).reshape(e["shape"])
-            for name, e in header.items() if name != "__metadata__" and e["dtype"] == "F32"}
 
 
 class Line:
