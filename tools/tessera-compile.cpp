@@ -225,12 +225,12 @@ void declare(CLI::App &app, CommandLine &c) {
                  "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "
                  "--precision f16, else none)")
       ->needs(train);
-  app.add_option(
-         "--compress", t.compress,
-         "In what gradients are sent where ranks add them up: bf16, f16, or int8[:block=N], whole numbers with "
-         "a scale for N elements (256). A sum is sent so if the step is predicted to be earlier by it, or, with "
-         "'always' (bf16:always, int8:block=256,always), in any case. It is another function than on one "
-         "device: gradients are rounded, and what rounding leaves is sent in later steps")
+  app.add_option("--compress", t.compress,
+                 "In what gradients are sent where ranks add them up: bf16, f16, int8[:block=N], whole numbers with a "
+                 "scale for N elements (256), or powersgd[:rank=R], of a matrix two factors of R columns (4). A sum is "
+                 "sent so if the step is predicted to be earlier by it, or, with 'always' (bf16:always, "
+                 "int8:block=256,always), in any case. It is another function than on one device: what is sent is less "
+                 "than the gradients, and what is left of them is sent in later steps")
       ->needs(train)
       ->type_name("TYPE");
   app.add_option("--recompute", o.recompute,

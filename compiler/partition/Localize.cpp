@@ -9,7 +9,7 @@
 // term.
 //
 // A reshard that may send the terms of its sum in fewer bits (graph.sent_as) does so where that pays
-// (dialects/dist/wire/WirePlanner.h); NarrowSums.h writes such a sum.
+// (dialects/dist/wire/WirePlanner.h); NarrowSums.h and FactorSums.h write such a sum.
 //
 // Where a summed factor has leaves (docs/adr/0021-equal-bits.md), an operator becomes one operator per leaf, and the
 // tree that adds their results.
@@ -20,6 +20,7 @@
 // zeros again, so that the padding of parameters need not be overwritten before a sum.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/FactorSums.h"
 #include "compiler/partition/LeafCut.h"
 #include "compiler/partition/NarrowSums.h"
 #include "compiler/partition/Passes.h"
@@ -110,6 +111,8 @@ public:
       return failure();
     if (narrowSums_)
       narrowSums_->finish();
+    if (factorSums_)
+      factorSums_->finish();
     func_.setFunctionType(builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
     return success();
   }
@@ -129,8 +132,12 @@ private:
       consumeError(to.takeError());
       return reshard.emitError("names an axis that is not in the mesh ") << mesh_.str();
     }
-    if (auto next = onlyReshardOf(reshard); next && reshard->hasAttr(graph::kSentAsAttr)) {
-      // A part of the sum is all that is read. It is not rounded again, as the whole sum is.
+    builder_.setInsertionPoint(reshard);
+    llvm::Expected<dist::Wire> wire = wireOf(reshard);
+    if (!wire)
+      return reshard.emitError(toString(wire.takeError()));
+    if (auto next = onlyReshardOf(reshard); next && *wire && wire->kind != dist::Wire::Kind::Factors) {
+      // A part of the sum is all that is read. It is not rounded again, as the whole sum is. Factors are no less for it.
       next.setFromAttr(reshard.getFrom());
       next->setAttr(graph::kSentAsAttr, reshard->getAttr(graph::kSentAsAttr));
       if (zeroPadded_.contains(reshard.getX()))
@@ -139,15 +146,13 @@ private:
       reshard.erase();
       return success();
     }
-    builder_.setInsertionPoint(reshard);
-    llvm::Expected<dist::Wire> wire = wireOf(reshard);
-    if (!wire)
-      return reshard.emitError(toString(wire.takeError()));
     Value value = reshard.getX();
     Sharding at = *from;
+    bool zeros = zeroPadded_.contains(value);
     for (const Collective &step : planner_.plan(shape, elementBytes(value.getType()), *from, *to, *wire)) {
       if (step.wire) {
-        value = narrowSum(reshard, value, shape, step, at);
+        value = sumByWire(reshard, value, shape, step, at);
+        zeros = zeros && step.wire.kind != dist::Wire::Kind::Factors;
         at = step.result;
         continue;
       }
@@ -158,7 +163,7 @@ private:
       value = op.getY();
     }
     // Collectives move and sum blocks with their padding, and append zeros. So padding of zeros stays zero.
-    if (zeroPadded_.contains(reshard.getX()))
+    if (zeros)
       zeroPadded_.insert(value);
     reshard.replaceAllUsesWith(value);
     reshard.erase();
@@ -187,17 +192,20 @@ private:
     return dist::Wire::parse(text.getValue());
   }
 
-  /// A sum whose terms are sent in fewer bits. `at`: the sharding of `term`.
-  Value narrowSum(dist::ReshardOp reshard, Value term, ArrayRef<int64_t> shape, const Collective &step,
+  /// A sum that sends less than its terms. `at`: the sharding of `term`.
+  Value sumByWire(dist::ReshardOp reshard, Value term, ArrayRef<int64_t> shape, const Collective &step,
                   const Sharding &at) {
-    // Elements share the scale of a block, so padding must be no number that counts.
-    if (!zeroPadded_.contains(reshard.getX()) && step.wire.scales() > 0)
+    // Elements share the scale of a block, or factors, so padding must be no number that counts.
+    if (!zeroPadded_.contains(reshard.getX()) && step.wire.mixes())
       for (int64_t d = 0; d < at.rank(); ++d)
         if (at.isPadded(mesh_, shape, d))
           term = overwrite(term, at, Shape(shape), d, 0, reshard);
-    if (!narrowSums_)
-      narrowSums_.emplace(func_, mesh_);
-    Value sum = narrowSums_->sum(term, step, at, reshard, parameterOf(reshard));
+    auto by = [&](auto &sums) {
+      if (!sums)
+        sums.emplace(func_, mesh_);
+      return sums->sum(term, step, at, reshard, parameterOf(reshard));
+    };
+    Value sum = step.wire.kind == dist::Wire::Kind::Factors ? by(factorSums_) : by(narrowSums_);
     builder_.setInsertionPoint(reshard);
     return sum;
   }
@@ -381,6 +389,7 @@ private:
   const Mesh &mesh_;
   dist::WirePlanner &planner_;
   std::optional<NarrowSums> narrowSums_; // once there is one
+  std::optional<FactorSums> factorSums_; // likewise
   OpBuilder builder_;
   llvm::DenseSet<Value> zeroPadded_; // known to have zeros in their padding
   /// By tensor rank, dimension, rows, rows held by rank.

@@ -117,6 +117,7 @@ NarrowSums::Sent NarrowSums::narrow(Value pieces, const Wire &wire) {
     return {b_.cast(numbers, types.getI8Type()), scales}; // of a NaN 0
   }
   case Wire::Kind::Whole:
+  case Wire::Kind::Factors: // FactorSums.h
     break;
   }
   return {pieces, {}};

@@ -41,7 +41,7 @@ namespace tessera::compiler {
 /// collectives that the search has priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
-/// `narrows`: which sums that may be sent in fewer bits are. Empty: all of them.
+/// `narrows`: which sums that may send less than their terms do. Empty: all of them.
 std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost, dist::Narrows narrows = nullptr);
 
 /// Which collectives of a local function are sent as one message, and which run beside kernels.

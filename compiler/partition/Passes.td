@@ -50,7 +50,7 @@ def LocalizePass : PartitionPass<"dist-localize"> {
     exchange before the operator gets the neighbours' rows. A reshard becomes the cheapest sequence of collectives
     (dialects/dist/Reshard.h). A sum that is to send its terms in fewer bits (`graph.sent_as`) becomes an all-to-all of
     them, an addition and, where all ranks want it, an all-gather, and the function gets states for what rounding leaves
-    (NarrowSums.h).
+    (NarrowSums.h). One that is to be sent as factors becomes two all-reduces and products (FactorSums.h).
   }];
 }
 

@@ -25,8 +25,8 @@ def BuildTrainingPass : Pass<"graph-build-training", "::mlir::ModuleOp"> {
            "none, static:scale=X or dynamic[:key=value,...]; empty: none">,
     Option<"auxOutputs", "aux", "std::string", "\"\"", "Outputs that are added to the loss: OUTPUT=COEFFICIENT,...">,
     Option<"compress", "compress", "std::string", "\"\"",
-           "In what the terms of the gradients' sums over ranks may be sent: bf16, f16 or int8[:block=N]; empty: as they "
-           "are">,
+           "In what the terms of the gradients' sums over ranks may be sent: bf16, f16, int8[:block=N] or "
+           "powersgd[:rank=R]; empty: as they are">,
     Option<"accumulate", "accumulate", "int64_t", "1", "Micro-batches per step">,
     Option<"gradientScale", "gradient-scale", "double", "1", "The gradients are those of the loss times this">,
     Option<"perRank", "per-rank", "bool", "false",

@@ -40,9 +40,13 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);
   for (int64_t d : c.localIn)
     in *= double(d);
+  double n = double(mesh.size(c.axes));
+  if (c.wire.kind == Wire::Kind::Factors) { // each of them is all-reduced, whatever a rank reads of the sum
+    const MatrixView matrix(c.localIn);
+    return 2 * (n - 1) / n * double(c.wire.rank * (matrix.rows + matrix.columns)) * double(elementBytes);
+  }
   if (c.wire)
     in *= c.wire.numbers() + c.wire.scales();
-  double n = double(mesh.size(c.axes));
   switch (c.kind) {
   case CollectiveKind::Slice:
   case CollectiveKind::Fit:

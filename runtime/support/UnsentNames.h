@@ -1,10 +1,12 @@
 //===- UnsentNames.h - how the states of compressed sums are called ---------------------------------===//
 //
-// A plan that sends sums of gradients in fewer bits (docs/adr/0024-compressed-reductions.md) keeps what rounding left
-// unsent in states. Compiler and runtime know them by their names, as they know the optimizer's:
+// A plan that sends sums of gradients in fewer bytes (docs/adr/0024-compressed-reductions.md) keeps in states what is
+// left unsent, and what it takes from one step to the next to send the next sum. Compiler and runtime know them by their
+// names, as they know the optimizer's:
 //
 //   unsent/fc1.weight        of a rank's own terms
 //   unsent_sum/fc1.weight    of the part of the sum that the rank hands to the others
+//   sent_basis/fc1.weight    the right factor that was sent last
 //   unsent-1/fc1.weight      of a second sum for the same parameter
 //
 // Their shapes depend on the number of ranks. So a checkpoint of other ranks has none for a plan, and neither has the
@@ -19,7 +21,7 @@
 
 namespace tessera::rt {
 
-inline constexpr const char *kUnsent = "unsent", *kUnsentSum = "unsent_sum";
+inline constexpr const char *kUnsent = "unsent", *kUnsentSum = "unsent_sum", *kSentBasis = "sent_basis";
 
 /// The name of the state number `number` of a kind.
 inline std::string unsentName(const std::string &kind, const std::string &parameter, int number) {
@@ -37,7 +39,7 @@ inline bool isUnsent(std::string_view name) {
       return false;
     kind = kind.substr(0, dash);
   }
-  return kind == kUnsent || kind == kUnsentSum;
+  return kind == kUnsent || kind == kUnsentSum || kind == kSentBasis;
 }
 
 } // namespace tessera::rt

@@ -204,7 +204,23 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
   return steps * link.latency + dist::bytesSent(mesh_, c, elementBytes) / link.bandwidth;
 }
 
-/// The passes of a sum with a wire. Terms and what was left of the ones before are read, rounded and what is left is
+/// The passes of a sum that is sent as factors (FactorSums.h): what was left is added to the term, two products read it,
+/// two others write as much, and what is left now is written.
+Cost CostModel::factorSum(const Collective &sum, int64_t elementBytes) const {
+  Cost time = 0;
+  for (const dist::SentPart &part : dist::sentBy(mesh_, sum, elementBytes))
+    time += collective(part.collective, part.elementBytes);
+  const dist::MatrixView matrix(sum.localIn);
+  const auto rank = double(sum.wire.rank), bytes = double(numElements(sum.localIn)) * double(elementBytes),
+             thin = double(matrix.rows + matrix.columns) * rank * double(elementBytes);
+  constexpr double kF32 = 4; // bytes
+  time += kernel(0, 32, 3 * bytes) + kernel(0, 32, 4 * bytes);
+  time += repeated(kernel(2 * rank * bytes / kF32, 32, bytes + thin), 4);
+  // Either factor is orthonormalised once, and the right one is kept.
+  return time + repeated(kernel(2 * rank * thin / kF32, 32, thin), 2) + kernel(0, 32, thin);
+}
+
+/// The passes of a sum of narrow numbers. Terms and what was left of the ones before are read, rounded and what is left is
 /// written; what comes from the others is added; the whole sum is rounded and widened likewise.
 Cost CostModel::narrowSum(const Collective &sum, int64_t elementBytes) const {
   Cost time = 0;
@@ -224,12 +240,12 @@ bool CostModel::narrows(const Collective &sum, int64_t elementBytes) const {
     return true;
   Collective whole = sum;
   whole.wire = {};
-  return narrowSum(sum, elementBytes) < leastCollective(whole, elementBytes);
+  return collective(sum, elementBytes) < leastCollective(whole, elementBytes);
 }
 
 Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
   if (c.wire)
-    return narrowSum(c, elementBytes);
+    return c.wire.kind == dist::Wire::Kind::Factors ? factorSum(c, elementBytes) : narrowSum(c, elementBytes);
   if (!dist::communicates(c.kind)) {
     double out = double(numElements(c.localOut)) * double(elementBytes);
     double in = c.kind == CollectiveKind::Fold ? double(numElements(c.localIn)) * double(elementBytes) : out;

@@ -15,7 +15,7 @@
 //                takes less time than they by more than the rounding of prices;
 //   beside:      kernels take longer beside a collective by a part of its time, which on a shared machine is the work
 //                that it is for the rank's cores: seconds to hand it over and for each byte, over its share of them;
-//   wire:        a sum whose terms are sent in fewer bits is the collectives that it becomes (dist::sentBy), and the
+//   wire:        a sum that sends less than its terms is the collectives that it becomes (dist::sentBy), and the
 //                loops that round, add and widen; it is sent so where that takes less time than the same sum takes as a
 //                member of a message (narrows);
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
@@ -123,6 +123,7 @@ private:
   double throughMemory(double bytes) const;
   double roofline(double flops, int bits, double streamed) const;
   Cost narrowSum(const dist::Collective &sum, int64_t elementBytes) const;
+  Cost factorSum(const dist::Collective &sum, int64_t elementBytes) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 
   Mesh mesh_;

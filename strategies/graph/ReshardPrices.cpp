@@ -29,7 +29,7 @@ int ReshardPrices::tensor(mlir::Value value) {
   std::vector<int64_t> key = {bytes};
   key.insert(key.end(), shape.begin(), shape.end());
   if (wire)
-    key.insert(key.end(), {-1, int64_t(wire.kind), wire.block, int64_t(wire.always)});
+    key.insert(key.end(), {-1, int64_t(wire.kind), wire.block, wire.rank, int64_t(wire.always)});
   auto [it, fresh] = tensorNumbers_.try_emplace(std::move(key), int(tensors_.size()));
   if (fresh)
     tensors_.push_back({shape, bytes, wire, {}, {}});

@@ -55,8 +55,12 @@ CollectiveReport describe(const CostModel &model, const dist::Collective &c, int
   r.localOut = c.localOut;
   r.elementBytes = elementBytes;
   r.wire = c.wire;
-  if (c.wire)
+  if (c.wire) {
     r.parts = int64_t(dist::sentBy(model.mesh(), c, elementBytes).size());
+    dist::Collective whole = c;
+    whole.wire = {};
+    r.wholeBytes = dist::bytesSent(model.mesh(), whole, elementBytes);
+  }
   r.bytesSent = dist::bytesSent(model.mesh(), c, elementBytes);
   r.cost = model.collective(c, elementBytes);
   if (dist::communicates(c.kind))
@@ -174,7 +178,7 @@ void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
       continue;
     report.compressed.sums += c.times;
     report.compressed.bytesSent += c.bytesSent;
-    report.compressed.wholeBytes += c.bytesSent / (c.wire.numbers() + c.wire.scales());
+    report.compressed.wholeBytes += c.wholeBytes;
   }
 }
 

@@ -177,7 +177,8 @@ private:
   std::map<std::string, Sharding> lasting_;
 };
 
-/// In [0, 1): a hash of name and place, the same on every mesh.
+} // namespace
+
 double uniform(const std::string &name, size_t index, int step) {
   uint64_t h = 1469598103934665603u + uint64_t(step) * 97;
   for (char c : name)
@@ -187,6 +188,8 @@ double uniform(const std::string &name, size_t index, int step) {
   h *= 0xBF58476D1CE4E5B9u;
   return double(h >> 40) / double(1 << 24);
 }
+
+namespace {
 
 /// One rank's part of an execution.
 class Rank {

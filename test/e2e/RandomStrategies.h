@@ -40,6 +40,10 @@ void annotateRandomly(mlir::ModuleOp module, const dist::Mesh &mesh, unsigned se
 /// One plan per rank of an annotated module, which is consumed. Throws std::runtime_error.
 std::vector<plan::Plan> partitioned(mlir::ModuleOp module, bool fuse);
 
+/// In [0, 1): a hash of name and place, the same on every mesh. Inputs of a step and, with step 0, parameters are this
+/// minus 0.5.
+double uniform(const std::string &name, size_t index, int step);
+
 struct Feeds {
   int64_t classes = 4, ids = 8;      // integer targets and integer inputs lie below these
   double jitter = 0;                 // relative change of every real input and parameter

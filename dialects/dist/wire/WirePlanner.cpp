@@ -15,6 +15,18 @@ std::vector<SentPart> sentBy(const Mesh &mesh, const Collective &sum, int64_t el
     bytes *= double(d);
   const int64_t ranks = mesh.size(sum.axes);
   std::vector<SentPart> parts;
+  if (sum.wire.kind == Wire::Kind::Factors) {
+    const MatrixView matrix(sum.localIn);
+    for (int64_t rows : {matrix.rows, matrix.columns}) {
+      Collective part;
+      part.kind = CollectiveKind::AllReduce;
+      part.reduction = Reduction::Sum;
+      part.axes = sum.axes;
+      part.localIn = part.localOut = {rows, sum.wire.rank};
+      parts.push_back({part, elementBytes});
+    }
+    return parts;
+  }
   for (double share : {sum.wire.numbers(), sum.wire.scales()}) {
     if (share == 0)
       continue;
@@ -47,6 +59,9 @@ Wire WirePlanner::wireOf(const Collective &step, int64_t elementBytes, const Wir
     return {};
   Collective sent = step;
   sent.wire = wire;
+  // Vectors and thin matrices are sent as they are: factors of them are no smaller.
+  if (wire.kind == Wire::Kind::Factors && bytesSent(mesh_, sent, elementBytes) >= bytesSent(mesh_, step, elementBytes))
+    return {};
   return !narrows_ || narrows_(sent, elementBytes) ? wire : Wire();
 }
 

@@ -15,14 +15,19 @@ Sharding sharding(const Mesh &mesh, const char *text) { return llvm::cantFail(pa
 } // namespace
 
 TEST_CASE("a wire is read and written") {
-  for (const char *text : {"bf16", "f16", "f16:always", "int8:block=64", "int8:block=64,always"})
+  for (const char *text : {"bf16", "f16", "f16:always", "int8:block=64", "int8:block=64,always", "powersgd:rank=2",
+                           "powersgd:rank=128,always"})
     CHECK(wire(text).str() == text);
   CHECK(wire("int8") == wire("int8:block=256"));
   CHECK(wire("int8:always").block == 256);
+  CHECK(wire("powersgd") == wire("powersgd:rank=4"));
+  CHECK(wire("powersgd:always").rank == 4);
+  CHECK(wire("powersgd:rank=2").name() == "factors of rank 2");
   CHECK(!Wire());
   CHECK(Wire().str().empty());
   for (const char *text : {"", "bf8", "bf16:", "bf16:block=8", "int8:block=7", "int8:block=x", "int8:block=65537",
-                           "int8:,", "f16:always,"}) {
+                           "int8:,", "f16:always,", "int8:rank=2", "powersgd:rank=0", "powersgd:rank=129",
+                           "powersgd:rank=-1", "powersgd:rank=two", "powersgd:block=8", "powersgd:", "power"}) {
     INFO(text);
     llvm::Expected<Wire> read = Wire::parse(text);
     CHECK(!read);
@@ -56,6 +61,55 @@ TEST_CASE("a sum with a wire is sent in as few bytes as it says") {
   const std::vector<SentPart> sent = sentBy(mesh, sum, 4);
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].collective.kind == CollectiveKind::AllToAll);
+}
+
+TEST_CASE("a sum of matrices is sent as two factors") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("data=4"));
+  Collective sum;
+  sum.kind = CollectiveKind::AllReduce;
+  sum.axes = {0};
+  sum.reduction = Reduction::Sum;
+  sum.localIn = sum.localOut = {64, 8, 4}; // a matrix [64, 32]
+  sum.wire = wire("powersgd:rank=3");
+  const double bytes = 2 * 3.0 / 4 * 4 * 3 * (64 + 32);
+  for (CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) { // a part needs all of both
+    sum.kind = kind;
+    CHECK(bytesSent(mesh, sum, 4) == bytes);
+    const std::vector<SentPart> sent = sentBy(mesh, sum, 4);
+    REQUIRE(sent.size() == 2);
+    CHECK(sent[0].collective.localIn == Shape{64, 3});
+    CHECK(sent[1].collective.localIn == Shape{32, 3});
+    double parts = 0;
+    for (const SentPart &part : sent)
+      parts += bytesSent(mesh, part.collective, part.elementBytes);
+    CHECK(parts == bytes);
+  }
+}
+
+TEST_CASE("only matrices of which factors are smaller are sent so, whatever is asked for") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("data=2"));
+  WirePlanner planner(mesh, defaultCollectiveCost(mesh));
+  auto sentSo = [&](llvm::ArrayRef<int64_t> shape, bool cut = false) {
+    Sharding from = Sharding::replicated(int64_t(shape.size())), to = from;
+    from.partial = {0};
+    from.reduction = Reduction::Sum;
+    if (cut)
+      to.dims[0] = {0};
+    const std::vector<Collective> plan = planner.plan(shape, 4, from, to, wire("powersgd:rank=4,always"));
+    REQUIRE(!plan.empty());
+    return bool(plan[0].wire);
+  };
+  CHECK(sentSo({64, 64}));
+  CHECK(sentSo({9, 8})); // 4 (9 + 8) = 68 of 72
+  CHECK(!sentSo({8, 8}));
+  CHECK(!sentSo({4096}));
+  CHECK(!sentSo({4096, 1}));
+  CHECK(!sentSo({1, 4096}));
+  CHECK(!sentSo({3, 4096}));
+  CHECK(sentSo({8, 16, 16}));
+  // A reduce-scatter sends half as much, so factors must be smaller than a half.
+  CHECK(sentSo({64, 64}, true));
+  CHECK(!sentSo({10, 10}, true));
 }
 
 TEST_CASE("only sums that pay have the wire, and prices are those of what is planned") {

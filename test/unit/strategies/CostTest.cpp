@@ -246,6 +246,33 @@ TEST_CASE("collectives delay kernels beside them by what the machine says, or by
   CHECK(again.beside()->perByte == 1e-9);
 }
 
+TEST_CASE("a sum of factors costs its two messages and what makes them, and pays over slow links") {
+  auto model = [](const char *bandwidth) {
+    const std::string text = std::string(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
+      "memory": 1000, "links": [{"devices": 4, "latency": 1e-6, "bandwidth": )") +
+                             bandwidth + "}]}";
+    return CostModel(llvm::cantFail(Mesh::parse("data=4")), llvm::cantFail(Topology::parse(text, "linked")));
+  };
+  const CostModel slow = model("1e7"), fast = model("1e9");
+  dist::Collective sum;
+  sum.kind = dist::CollectiveKind::AllReduce;
+  sum.axes = {0};
+  sum.reduction = dist::Reduction::Sum;
+  sum.localIn = sum.localOut = {512, 16, 32};
+  sum.wire = llvm::cantFail(dist::Wire::parse("powersgd:rank=2"));
+  for (const CostModel *m : {&slow, &fast}) {
+    Cost messages = 0;
+    for (const dist::SentPart &part : dist::sentBy(m->mesh(), sum, 4))
+      messages += m->collective(part.collective, part.elementBytes);
+    CHECK(m->collective(sum, 4) > messages + 10 * 4 * 512 * 512); // that many bytes pass through memory at least
+    CHECK(m->leastCollective(sum, 4) <= messages);
+  }
+  CHECK(slow.narrows(sum, 4));
+  CHECK(!fast.narrows(sum, 4));
+  sum.wire.always = true;
+  CHECK(fast.narrows(sum, 4));
+}
+
 TEST_CASE("a measured collective replaces the formula and never costs less for more") {
   ProfileTable table = llvm::cantFail(ProfileTable::parse(
       R"({"kernels": {}, "collectives": {"all-reduce 4": [[1000, 1e-6], [3000, 5e-6], [2000, 3e-6], [4000, 4e-6]]}})",
