@@ -1,6 +1,7 @@
 #include "strategies/pipeline/stages/FindStages.h"
 
 #include "strategies/pipeline/stages/EvenCuts.h"
+#include "strategies/pipeline/stages/Room.h"
 #include "strategies/pipeline/stages/StageSearch.h"
 
 #include <algorithm>
@@ -30,11 +31,16 @@ public:
   FoundStages run() {
     found_.value = kNever;
     found_.units = units_.count();
+    if (!hasRoom(problem_)) {
+      found_.value = 0;
+      found_.infeasible = found_.complete = true;
+      return std::move(found_);
+    }
     const Units byDepth = reorderUnits(problem_, units_, byPlaces(units_, breadthFirst()));
     tryEven(units_);
     tryEven(byDepth);
-    tryNear(units_, 0, 1);
-    tryNear(byDepth, 0, 1);
+    tryNear(units_, near(units_, 0), 1);
+    tryNear(byDepth, near(byDepth, 0), 1);
     if (const std::optional<Downsets> all = Downsets::build(units_, units_.count(), options_.mostDownsets)) {
       found_.complete = true;
       found_.downsets = all->count();
@@ -119,28 +125,35 @@ private:
     return false;
   }
 
-  /// The downsets that are near the order of the units, as many as there may be. Returns whether the plan got better.
-  bool tryNear(const Units &units, int width, size_t labels) {
+  /// The downsets that are near the order of the units. Returns whether the plan got better.
+  bool tryNear(const Units &units, const std::optional<Downsets> &lattice, size_t labels) {
     const int64_t before = found_.value;
-    std::optional<Downsets> lattice = Downsets::build(units, width, options_.mostDownsets);
     if (!lattice)
       return false;
     found_.downsets = std::max(found_.downsets, lattice->count());
     search(units, *lattice, workOf(problem_, units), labels, false);
     return found_.value < before;
   }
-  int widthOf(const Units &units) const {
-    int width = 1;
-    while (width < units.count() && Downsets::build(units, 2 * width, options_.mostDownsets))
-      width *= 2;
-    return width;
+  std::optional<Downsets> near(const Units &units, int width) const {
+    return Downsets::build(units, width, options_.mostDownsets);
+  }
+  /// Of the largest width, a power of two, for which there are not too many.
+  std::optional<Downsets> widest(const Units &units) const {
+    std::optional<Downsets> lattice = near(units, 1);
+    for (int width = 1; lattice && width < units.count(); width *= 2) {
+      std::optional<Downsets> wider = near(units, 2 * width);
+      if (!wider)
+        break;
+      lattice = std::move(wider);
+    }
+    return lattice;
   }
 
   void tryOrders() {
     Units now = units_;
     std::mt19937 random(1);
     for (int round = 0, vain = 0; vain < kVainRounds && left_ > 0 && !stopped(); ++round) {
-      const bool better = tryNear(now, widthOf(now), round < 2 ? 4 : 16);
+      const bool better = tryNear(now, widest(now), round < 2 ? 4 : 16);
       vain = better ? 0 : vain + 1;
       now = reorderUnits(problem_, units_, round == 0 ? breadthFirst() : aroundPlan(random));
     }

@@ -1,5 +1,6 @@
 // Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
 #include "strategies/pipeline/stages/FindStages.h"
+#include "strategies/pipeline/stages/Room.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -160,7 +161,7 @@ StageProblem skips(int nodes, int skip, int devices) {
 
 TEST_CASE("small graphs: the best of all plans") {
   std::mt19937 random(3);
-  int fit = 0, none = 0, bound = 0;
+  int fit = 0, none = 0, bound = 0, noRoom = 0;
   for (int i = 0; i < 900; ++i) {
     const StageProblem problem = randomProblem(random, 2 + int(random() % 4));
     INFO("problem " << i);
@@ -177,9 +178,11 @@ TEST_CASE("small graphs: the best of all plans") {
       CHECK(found.plan.empty());
       CHECK(found.infeasible);
       ++none;
+      noRoom += !hasRoom(problem);
       continue;
     }
     ++fit;
+    CHECK(hasRoom(problem));
     bound += std::any_of(problem.nodes.begin(), problem.nodes.end(), [](const StageNode &n) { return n.stage >= 0; });
     const int64_t value = check(problem, found);
     CHECK(value == *best);
@@ -188,6 +191,7 @@ TEST_CASE("small graphs: the best of all plans") {
   CHECK(fit > 500);
   CHECK(bound > 40);
   CHECK(none > 40);
+  CHECK(noRoom > 10);
 }
 
 TEST_CASE("published cuts with proven optima are reached") {
@@ -259,6 +263,30 @@ TEST_CASE("activations in flight move the cuts to where there is room") {
   const FoundStages again = findStages(problem);
   CHECK(check(problem, again) == 6); // 3 nodes, two of them computed again, and 5 nodes, of them one
   CHECK(again.optimal());
+}
+
+TEST_CASE("stages without room for all nodes are not searched") {
+  // 4 stages hold 4, 3, 2 and 1 micro-batches: 12/4 + 12/3 + 12/2 + 12/1 bytes of one of them at most.
+  StageProblem problem = skips(1000, 30, 4);
+  problem.microBatches = 8;
+  for (int n = 0; n < 25; ++n)
+    problem.nodes[size_t(n) * 40].ways[0].variants[0].held = 1;
+  problem.devices[0].memory = 12;
+  CHECK(hasRoom(problem));
+  problem.nodes[1].ways[0].variants[0].held = 1;
+  CHECK(!hasRoom(problem));
+  const FoundStages none = findStages(problem);
+  CHECK(none.infeasible);
+  CHECK(none.plan.empty());
+  CHECK(none.downsets == 0);
+  // What is fixed costs least where most micro-batches are held: of 12 bytes 4 are one of a micro-batch.
+  problem.nodes[1].ways[0].variants[0] = {.forward = 10, .fixed = 4};
+  problem.nodes[0].ways[0].variants[0].held = 0;
+  CHECK(hasRoom(problem));
+  problem.nodes[1].ways[0].variants[0].fixed = 5;
+  CHECK(!hasRoom(problem));
+  problem.nodes[1].ways[0].variants.push_back({.forward = 20});
+  CHECK(hasRoom(problem));
 }
 
 TEST_CASE("nodes that wait for one another share a stage") {
