@@ -1,5 +1,6 @@
 #include "compiler/driver/FitMemory.h"
 
+#include "compiler/driver/Localizing.h"
 #include "compiler/driver/Phases.h"
 
 #include "compiler/hybrid/Varying.h"
@@ -169,18 +170,12 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   }
   const strategies::JoinOptions first = join;
   const bool isKnown = known.know(module, fitted, join);
-  OwningOpRef<ModuleOp> annotated; // with which smaller messages begin
+  OwningOpRef<ModuleOp> annotated; // that is priced again
   if (!first.none())
     annotated = fitted.local->clone();
+  Localizing localizing(run, model);
   for (int tries = 0; !isKnown; ++tries) {
-    if (llvm::Error e = reshard(run, *fitted.local))
-      return e;
-    if (llvm::Error e = run.dump(*fitted.local, "4-resharded.mlir"))
-      return e;
-    if (llvm::Error e = run.pipeline ? localizeStages(run, *fitted.local, model, join, fitted.pipeline.emplace())
-                                     : localize(run, *fitted.local, model, run.options.fuse, join))
-      return e;
-    if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
+    if (llvm::Error e = localizing.run(join, fitted))
       return e;
     if (llvm::Error e = layOut(run, fitted))
       return e;
@@ -194,7 +189,6 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     } else {
       join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
     }
-    fitted.local = annotated->clone();
   }
   run.finished("partition");
   if (int64_t(fitted.memory.arenaBytes) > limit && !isKnown)

@@ -234,11 +234,20 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
   });
 }
 
-llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
-                           const strategies::JoinOptions &join, compiler::PipelineReport &report) {
-  const strategies::CostModel all(run.pipeline->mesh, run.assign.topology, run.assign.profile);
-  const strategies::StagePlaces places = run.pipeline->options.places(run.pipeline->mesh.axisSize(0));
-  compiler::PipelineCosts costs{all, model, run.assign.memoryLimit, places, join};
+/// `all`: the costs on the whole mesh.
+static compiler::PipelineCosts pipelineCosts(const Compilation &run, const strategies::CostModel &all,
+                                             const strategies::CostModel &model,
+                                             const strategies::JoinOptions &join = {}) {
+  return {all, model, run.assign.memoryLimit, run.pipeline->options.places(run.pipeline->mesh.axisSize(0)), join};
+}
+
+static strategies::CostModel costsOfAllStages(const Compilation &run) {
+  return {run.pipeline->mesh, run.assign.topology, run.assign.profile};
+}
+
+llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
+  const strategies::CostModel all = costsOfAllStages(run);
+  compiler::PipelineCosts costs = pipelineCosts(run, all, model);
   if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
         compiler::buildWholePipeline(
             passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
@@ -249,14 +258,22 @@ llvm::Error localizeStages(Compilation &run, ModuleOp module, const strategies::
   if (llvm::Error e = compiler::placeOperators(module, costs))
     return e;
   // Before fusion and messages, which must not lead from one stage or section to another.
-  if (llvm::Error e = run.passes("stages", module, [&](PassManager &passes) {
-        passes.addPass(compiler::createCutStagesPass(
-            {.stages = places.stages(), .devices = places.devices, .returns = places.returns}));
-      }))
-    return e;
+  return run.passes("stages", module, [&](PassManager &passes) {
+    passes.addPass(compiler::createCutStagesPass(
+        {.stages = costs.places.stages(), .devices = costs.places.devices, .returns = costs.places.returns}));
+  });
+}
+
+llvm::Error orderStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
+                        const strategies::JoinOptions &join, compiler::PipelineReport &report) {
+  const strategies::CostModel all = costsOfAllStages(run);
   // Before fusion, since the times are those of single operators.
-  if (llvm::Error e = compiler::orderStages(module, costs, run.pipeline->options, report))
-    return e;
+  return compiler::orderStages(module, pipelineCosts(run, all, model, join), run.pipeline->options, report);
+}
+
+llvm::Error finishStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
+                         const strategies::JoinOptions &join) {
+  const strategies::CostModel all = costsOfAllStages(run);
   return run.passes("stages", module, [&](PassManager &passes) {
     OpPassManager &each = passes.nest<ModuleOp>();
     compiler::buildOrderPipeline(each, run.options.fuse, joinedBy(model, join, &all));

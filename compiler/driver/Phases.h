@@ -42,9 +42,13 @@ llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 /// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
-/// The same for a mesh with stages: the module has a module per stage then.
-llvm::Error localizeStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
-                           const strategies::JoinOptions &join, compiler::PipelineReport &report);
+/// The same for a mesh with stages, in three steps: the module gets a module per stage; its sections get their order,
+/// which `join` changes where collectives run beside kernels; loops and messages are formed.
+llvm::Error cutIntoStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
+llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+                        const strategies::JoinOptions &join, compiler::PipelineReport &report);
+llvm::Error finishStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+                         const strategies::JoinOptions &join);
 /// The same in mode hybrid, where the program is local from the start.
 llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join);

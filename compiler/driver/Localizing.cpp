@@ -1,0 +1,46 @@
+#include "compiler/driver/Localizing.h"
+
+#include "compiler/driver/Phases.h"
+
+namespace tessera {
+
+llvm::Error Localizing::run(const strategies::JoinOptions &join, FittedProgram &fitted) {
+  if (llvm::Error e = toMessages(join, fitted))
+    return e;
+  if (llvm::Error e = run_.pipeline ? finishStages(run_, *fitted.local, model_, join)
+                                    : localize(run_, *fitted.local, model_, run_.options.fuse, join))
+    return e;
+  return run_.dump(*fitted.local, "5-local.mlir");
+}
+
+/// All that comes before messages are formed.
+llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedProgram &fitted) {
+  const bool isLast = join.none();
+  const bool inLine = join.overlap == strategies::Overlapping::Off;
+  if (ordered_ && inLine) {
+    fitted.local = ordered_->clone();
+    return llvm::Error::success();
+  }
+  if (begun_) {
+    fitted.local = begun_->clone();
+  } else {
+    if (llvm::Error e = reshard(run_, *fitted.local))
+      return e;
+    if (llvm::Error e = run_.dump(*fitted.local, "4-resharded.mlir"))
+      return e;
+    if (run_.pipeline)
+      if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_))
+        return e;
+    if (!isLast)
+      begun_ = fitted.local->clone();
+  }
+  if (!run_.pipeline)
+    return llvm::Error::success();
+  if (llvm::Error e = orderStages(run_, *fitted.local, model_, join, fitted.pipeline.emplace()))
+    return e;
+  if (inLine && !isLast)
+    ordered_ = fitted.local->clone();
+  return llvm::Error::success();
+}
+
+} // namespace tessera

@@ -1,0 +1,40 @@
+//===- Localizing.h - from one assignment to programs that differ in their messages ----------------===//
+//
+// A program that does not fit is made again with its collectives in line, and then with smaller messages. What these do
+// not change is made once: reshards and, of a pipeline, the cut; and, once nothing runs beside kernels, the order.
+//
+//   Localizing localizing(run, model);
+//   Error e = localizing.run(join, fitted);      // fitted.local: from phase 3 to phase 5
+//   e = localizing.run(smaller, fitted);         // the same assignment again
+//
+// This header is private to the driver.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_DRIVER_LOCALIZING_H
+#define TESSERA_COMPILER_DRIVER_LOCALIZING_H
+
+#include "compiler/driver/FitMemory.h"
+
+namespace tessera {
+
+class Localizing {
+public:
+  /// `model`: with which the strategies were chosen. Both must outlive this.
+  Localizing(Compilation &run, const strategies::CostModel &model) : run_(run), model_(model) {}
+
+  /// Sets `local` and `pipeline` of `fitted`, of which `local` is in phase 3 the first time. After a `join` that is
+  /// none() there is no other.
+  llvm::Error run(const strategies::JoinOptions &join, FittedProgram &fitted);
+
+private:
+  llvm::Error toMessages(const strategies::JoinOptions &join, FittedProgram &fitted);
+
+  Compilation &run_;
+  const strategies::CostModel &model_;
+  mlir::OwningOpRef<mlir::ModuleOp> begun_;   // resharded; of a pipeline, cut
+  mlir::OwningOpRef<mlir::ModuleOp> ordered_; // of a pipeline, in the order in which nothing runs beside kernels
+};
+
+} // namespace tessera
+
+#endif
