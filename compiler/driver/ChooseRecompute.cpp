@@ -6,6 +6,7 @@
 #include "strategies/space/FunctionAssignment.h"
 
 #include <limits>
+#include <utility>
 
 using namespace mlir;
 
@@ -53,12 +54,16 @@ static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &ass
   };
 }
 
+/// `once`: what was found of it under Compilation::onlyOnce.
 static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                             const Recomputed &again, FitProgram fit) {
+                                             const Recomputed &again, FitProgram fit,
+                                             std::optional<FittedProgram> once = std::nullopt) {
+  if (once && int64_t(once->memory.arenaBytes) <= strategies::memoryOf(assign))
+    return std::move(*once);
   OwningOpRef<ModuleOp> program(module.clone());
   if (llvm::Error e = recompute(run, *program, again))
     return e;
-  llvm::Expected<FittedProgram> fitted = fit(run, *program, assign);
+  llvm::Expected<FittedProgram> fitted = fit(run, *program, assign, std::move(once));
   if (fitted)
     fitted->recompute = str(again);
   return fitted;
@@ -73,10 +78,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     if (best && run.stopped())
       return false; // no more trials
     last = str(again);
-    const bool isKnown = once && again.level == "none";
-    llvm::Expected<FittedProgram> tried = isKnown ? std::move(*once) : fitWith(run, module, assign, again, fit);
-    if (isKnown)
-      once.reset();
+    llvm::Expected<FittedProgram> tried =
+        fitWith(run, module, assign, again, fit, again.level == "none" ? std::exchange(once, {}) : std::nullopt);
     if (!tried) {
       const bool isNoBetter = tried.errorIsA<NoBetter>(); // nor is it if more is computed
       if (!tried.errorIsA<DoesNotFit>() && (!isNoBetter || !best))
@@ -117,10 +120,8 @@ llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, ModuleOp module
   const bool isAuto = run.options.recompute == "auto";
   if (isAuto && !run.onlyOnce)
     return fitBest(run, module, assign, fit, std::move(once));
-  if (once)
-    return std::move(*once);
   llvm::Expected<Recomputed> again = parseRecomputed(isAuto ? "none" : run.options.recompute);
-  return again ? fitWith(run, module, assign, *again, fit) : again.takeError();
+  return again ? fitWith(run, module, assign, *again, fit, std::move(once)) : again.takeError();
 }
 
 } // namespace tessera

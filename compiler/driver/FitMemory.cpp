@@ -15,6 +15,8 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <array>
+#include <cassert>
+#include <utility>
 
 using namespace mlir;
 
@@ -117,6 +119,16 @@ static void sayInLine(const Compilation &run, const strategies::JoinOptions &joi
             " with collectives beside kernels, more than the limit; they run in line");
 }
 
+/// How the collectives of a program are sent at first.
+static strategies::JoinOptions firstJoin(const Compilation &run, const AssignOptions &assign, int64_t limit) {
+  strategies::JoinOptions join = strategies::joinOf(assign);
+  if (run.pipeline) {
+    join.overlap = run.pipeline->overlap;
+    join.memory = limit * run.pipeline->mesh.axisSize(0); // whatever the search was given
+  }
+  return join;
+}
+
 namespace {
 
 /// What became of the strategies that were found before. A smaller limit often leaves the search what it found under
@@ -135,9 +147,8 @@ public:
       }
     return false;
   }
-  void add(ModuleOp module, const FittedProgram &fitted, const strategies::JoinOptions &first,
-           const strategies::JoinOptions &last) {
-    known_.push_back({module, first, last, fitted.strategies, fitted.pipeline, fitted.memory});
+  void add(ModuleOp module, const FittedProgram &fitted, const strategies::JoinOptions &first) {
+    known_.push_back({module, first, fitted.join, fitted.strategies, fitted.pipeline, fitted.memory});
   }
 
 private:
@@ -162,13 +173,8 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   if (llvm::Error e = choose(run, *fitted.local, assign, fitted))
     return e;
   fitted.strategies = strategies::saveStrategies(*fitted.local, run.assign.user.stages);
-  const strategies::JoinOptions asked = strategies::joinOf(assign);
-  strategies::JoinOptions join = asked;
-  if (run.pipeline) {
-    join.overlap = run.pipeline->overlap;
-    join.memory = limit * run.pipeline->mesh.axisSize(0); // whatever the search was given
-  }
-  const strategies::JoinOptions first = join;
+  const strategies::JoinOptions asked = strategies::joinOf(assign), first = firstJoin(run, assign, limit);
+  strategies::JoinOptions join = first;
   const bool isKnown = known.know(module, fitted, join);
   OwningOpRef<ModuleOp> annotated; // that is priced again
   if (!first.none())
@@ -191,8 +197,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     }
   }
   run.finished("partition");
+  fitted.join = join;
   if (int64_t(fitted.memory.arenaBytes) > limit && !isKnown)
-    known.add(module, fitted, first, join);
+    known.add(module, fitted, first);
   join.memory = asked.memory;
   join.overlap = std::min(join.overlap, asked.overlap); // the report is of the whole network, and not of its stages
   if (join != asked)
@@ -268,17 +275,26 @@ private:
   const Expired *taken_ = nullptr; // null: copies are kept
 };
 
+static strategies::Cost predicted(const FittedProgram &fitted) {
+  return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().predicted();
+}
+
+NotAtOnce::NotAtOnce(FittedProgram found) : found(std::move(found)) { this->found.local = nullptr; }
+strategies::Cost NotAtOnce::predicted() const { return tessera::predicted(found); }
+
 /// Searches under one limit, and says how many bytes a rank needs then. The result is in `fitted`.
 using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &)>;
 
 class Fitting {
 public:
   /// `tooMuch` makes the error of the last attempt that found an assignment.
-  /// `share`: of a pipeline, with the micro-batches that its first stage holds.
+  /// `share`: of a pipeline, with the micro-batches that its first stage holds. `first`: the bytes that `fitted` needs,
+  /// where it has what the first search finds.
   Fitting(Compilation &run, const AssignOptions &assign, Candidates &candidates, FittedProgram &fitted, Attempt attempt,
-          llvm::function_ref<llvm::Error(int64_t)> tooMuch, strategies::PipelineShare share = {})
+          llvm::function_ref<llvm::Error(int64_t)> tooMuch, strategies::PipelineShare share = {},
+          std::optional<int64_t> first = std::nullopt)
       : run_(run), assign_(assign), candidates_(candidates), fitted_(fitted), attempt_(attempt), tooMuch_(tooMuch),
-        share_(share), limit_(strategies::memoryOf(assign)) {}
+        share_(share), first_(first), limit_(strategies::memoryOf(assign)) {}
 
   /// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between
   /// blocks. If it needs more than the limit, the search is repeated: so that copies may expire, and with smaller
@@ -286,7 +302,7 @@ public:
   /// are smaller. Of a pipeline the first search counts one micro-batch, since later stages hold few, and a cut may
   /// give them more of the network. The second one counts as many as the first stage holds, and is taken if it fits.
   llvm::Error run() {
-    llvm::Expected<int64_t> needed = attempt_(assign_);
+    llvm::Expected<int64_t> needed = first_ ? *first_ : attempt_(assign_);
     if (!needed)
       return needed.takeError();
     if (*needed <= limit_)
@@ -294,7 +310,7 @@ public:
     if (assign_.mode != "auto" || !assign_.user.saved.empty())
       return tooMuch_(limit_);
     if (run_.onlyOnce)
-      return llvm::make_error<NotAtOnce>(predicted(fitted_));
+      return llvm::make_error<NotAtOnce>(std::move(fitted_));
     if (isLongEnough())
       return llvm::make_error<NoBetter>();
     if (share_.stages > 1) {
@@ -354,10 +370,6 @@ private:
   /// As the search counts: of a pipeline the work of all stages.
   static strategies::Cost costOf(const FittedProgram &fitted) {
     return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().total();
-  }
-
-  static strategies::Cost predicted(const FittedProgram &fitted) {
-    return fitted.report.functions.empty() ? strategies::Cost(0) : fitted.report.functions.front().predicted();
   }
 
   /// Whether there is a better answer but for copies that the search did not see.
@@ -445,10 +457,12 @@ private:
   const Attempt attempt_;
   const llvm::function_ref<llvm::Error(int64_t)> tooMuch_;
   const strategies::PipelineShare share_;
+  const std::optional<int64_t> first_;
   const int64_t limit_;
 };
 
-static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                                 std::optional<FittedProgram> first) {
   const std::shared_ptr<const strategies::Prices> prices = strategies::pricesOf(assign);
   const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
@@ -456,6 +470,12 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
     return e;
   KnownPrograms known;
+  std::optional<int64_t> needed;
+  if (first) {
+    fitted = std::move(*first);
+    needed = int64_t(fitted.memory.arenaBytes);
+    known.add(candidates.module(), fitted, firstJoin(run, assign, limit));
+  }
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     if (run.pipeline) // the search sees the whole network, of which a stage has its part
       limited.memoryLimit *= run.pipeline->mesh.axisSize(0);
@@ -469,7 +489,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
     share.stages = run.pipeline->mesh.axisSize(0);
     share.held = compiler::heldMicroBatches(run.pipeline->options, share.stages, run.training.accumulate);
   }
-  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch, share).run())
+  if (llvm::Error e = Fitting(run, assign, candidates, fitted, once, tooMuch, share, needed).run())
     return e;
   fitted.report.memoryLimit = limit;
   if (run.pipeline)
@@ -522,7 +542,9 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
   }
 }
 
-llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                         std::optional<FittedProgram> first) {
+  assert(!first && "no plan is compared with others by its strategies alone");
   FittedProgram fitted;
   Candidates candidates(run, module);
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
@@ -555,8 +577,9 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
   return fitted;
 }
 
-llvm::Expected<FittedProgram> fitMemory(Compilation &run, ModuleOp module, const AssignOptions &assign) {
-  return run.hybrid ? fitHybrid(run, module) : fitSearched(run, module, assign);
+llvm::Expected<FittedProgram> fitMemory(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                        std::optional<FittedProgram> first) {
+  return run.hybrid ? fitHybrid(run, module) : fitSearched(run, module, assign, std::move(first));
 }
 
 } // namespace tessera

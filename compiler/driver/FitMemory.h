@@ -37,17 +37,6 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 };
 
-/// The error that a program needs too much memory with the strategies that were found first, where no others are asked
-/// for.
-class NotAtOnce : public llvm::ErrorInfo<NotAtOnce> {
-public:
-  static char ID;
-  explicit NotAtOnce(strategies::Cost predicted) : predicted(predicted) {}
-  void log(llvm::raw_ostream &out) const override { out << "does not fit with the strategies that take least"; }
-  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
-  const strategies::Cost predicted; // of a step with these
-};
-
 /// A program in phase 5, with the strategies and the recomputation that were chosen for it.
 struct FittedProgram {
   mlir::OwningOpRef<mlir::ModuleOp> local;
@@ -55,24 +44,41 @@ struct FittedProgram {
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages; `local` has a module per stage
   compiler::MemoryReport memory;
+  strategies::JoinOptions join;              // how its collectives are sent
   std::vector<compiler::ProgramTimes> times; // empty for a mesh with stages
   std::string recompute = "none";            // in the form of --recompute
 };
 
-/// Runs phases 3 to 5 on a copy of a module in phase 2, and chooses strategies again until the program fits.
+/// The error that a program needs too much memory with the strategies that were found first, where no others are asked
+/// for.
+class NotAtOnce : public llvm::ErrorInfo<NotAtOnce> {
+public:
+  static char ID;
+  explicit NotAtOnce(FittedProgram found);
+  void log(llvm::raw_ostream &out) const override { out << "does not fit with the strategies that take least"; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+  FittedProgram found; // with these strategies, without `local`
+  strategies::Cost predicted() const;
+};
+
+/// Runs phases 3 to 5 on a copy of a module in phase 2, and chooses strategies again until the program fits. `first`:
+/// what NotAtOnce found of the same module, which is not searched again.
 llvm::Expected<FittedProgram> fitMemory(Compilation &run, mlir::ModuleOp module,
-                                        const strategies::AssignOptions &assign);
+                                        const strategies::AssignOptions &assign,
+                                        std::optional<FittedProgram> first = std::nullopt);
 
 /// Phase 3 only: strategies and what the report predicts, without a local program and its layout. Strategies are chosen
 /// again until the predicted peak fits.
 llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module,
-                                         const strategies::AssignOptions &assign);
+                                         const strategies::AssignOptions &assign,
+                                         std::optional<FittedProgram> first = std::nullopt);
 
 /// One of the two above.
-using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &);
+using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &,
+                                                     std::optional<FittedProgram>);
 
 /// `fit`, with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take
-/// the least time. `once`: what it gave under Compilation::onlyOnce, if that fits.
+/// the least time. `once`: what was found under Compilation::onlyOnce, whether it fits or not.
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, mlir::ModuleOp module,
                                                const strategies::AssignOptions &assign, FitProgram fit,
                                                std::optional<FittedProgram> once = std::nullopt);

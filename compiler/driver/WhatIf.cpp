@@ -48,7 +48,8 @@ static llvm::Error enlarge(Compilation &run, int64_t nodes) {
 
 /// The program that the mode chooses, whether it fits or not. There are no stages.
 static llvm::Expected<FittedProgram> chosenProgram(Compilation &run, ModuleOp module,
-                                                   const strategies::AssignOptions &assign) {
+                                                   const strategies::AssignOptions &assign,
+                                                   std::optional<FittedProgram>) {
   FittedProgram chosen;
   chosen.local = module.clone();
   if (llvm::Error e = annotate(run, *chosen.local, assign, chosen.report))

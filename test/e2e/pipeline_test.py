@@ -338,6 +338,18 @@ def a_search_counts_what_a_stage_holds(c):
 
 
 @case
+def a_first_search_is_not_repeated(c):
+    """A plan that does not fit as it was first searched is made to fit from there."""
+    model, _ = small_gpt(c)
+    text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", slow_network(c), "--mesh", 2, "--dim",
+                 "batch=32", "--train", "--accumulate", 4, "--pipeline", "auto", "--search-only", "--search-budget", "0.02", "--memory", "1300KiB")
+    expect(" 1 combinations of stages" in text, text)
+    again = text.count("searching again")
+    expect(again > 1, text)
+    expect(len(re.findall("^strategies ", text, re.M)) == 1 + again, text)
+
+
+@case
 def no_stages_where_they_do_not_pay(c):
     """One micro-batch, or a fast network and nothing to gain."""
     plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")

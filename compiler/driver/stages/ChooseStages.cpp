@@ -342,7 +342,8 @@ private:
     std::vector<StagePlanToMake> plans;
     for (const Found &one : found_)
       plans.push_back({one.candidate.stages, one.candidate.predicted});
-    std::optional<FittedProgram> fitted; // of the best so far
+    std::optional<FittedProgram> fitted;      // of the best so far
+    std::map<size_t, FittedProgram> tooLarge; // by plan: what was found first, and does not fit
     Cost least = kForbidden;
     std::string error;
     StagePlanMaking making;
@@ -361,7 +362,8 @@ private:
       if (failed.isA<DoesNotFit>() || failed.isA<NotAtOnce>())
         told.predicted = estimate;
       failed = llvm::handleErrors(std::move(failed), [&](std::unique_ptr<NotAtOnce> e) {
-        told.predicted = e->predicted;
+        told.predicted = e->predicted();
+        tooLarge.emplace(plan, std::move(e->found));
         return llvm::Error(std::move(e));
       });
       error = fail(one, std::move(failed));
@@ -370,9 +372,14 @@ private:
     making.whole = [&](size_t plan, Cost longEnough) {
       Found &one = found_[plan];
       run_.longEnough = longEnough;
-      // Phases are dumped as they are made.
-      const bool known = !one.candidate.estimate && run_.options.dumpPhases.empty();
-      llvm::Expected<FittedProgram> made = make(one, known ? std::exchange(fitted, {}) : std::nullopt);
+      std::optional<FittedProgram> once;
+      if (run_.options.dumpPhases.empty()) { // phases are dumped as they are made
+        if (!one.candidate.estimate)
+          once = std::exchange(fitted, {});
+        else if (auto it = tooLarge.find(plan); it != tooLarge.end())
+          once = std::move(it->second);
+      }
+      llvm::Expected<FittedProgram> made = make(one, std::move(once));
       run_.longEnough = kForbidden;
       if (made)
         return note(one, std::move(*made), least, fitted);
