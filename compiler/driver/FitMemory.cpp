@@ -313,6 +313,7 @@ public:
       return llvm::make_error<NotAtOnce>(std::move(fitted_));
     if (isLongEnough())
       return llvm::make_error<NoBetter>();
+    const int64_t counted = used();
     if (share_.stages > 1) {
       llvm::Expected<bool> fits = countHeld(*needed);
       if (!fits || *fits)
@@ -320,7 +321,7 @@ public:
     }
     // Copies of parameters may expire, and where that is not enough, those of activations do, too.
     std::optional<FittedProgram> expiring;
-    int64_t neededExpiring = 0;
+    int64_t neededExpiring = 0, countedExpiring = 0;
     bool ofActivations = false;
     for (bool activations : {false, true}) {
       llvm::Expected<bool> expired = candidates_.expire(activations);
@@ -340,6 +341,7 @@ public:
         llvm::consumeError(std::move(e));
       } else if (bytes > limit_) {
         neededExpiring = bytes;
+        countedExpiring = used();
         ofActivations = activations;
       } else if (!expiring || predicted(fitted_) < predicted(*expiring)) {
         expiring = std::move(fitted_);
@@ -348,7 +350,7 @@ public:
         break;
     }
     candidates_.keep();
-    llvm::Expected<bool> fits = lower(*needed, expiring ? costOf(*expiring) : strategies::kForbidden);
+    llvm::Expected<bool> fits = lower(*needed, counted, expiring ? costOf(*expiring) : strategies::kForbidden);
     if (!fits)
       return fits.takeError();
     if (*fits)
@@ -360,7 +362,7 @@ public:
     if (neededExpiring) {
       if (llvm::Error e = candidates_.expire(ofActivations).takeError())
         return e;
-      if (llvm::Error e = lower(neededExpiring, strategies::kForbidden).moveInto(*fits))
+      if (llvm::Error e = lower(neededExpiring, countedExpiring, strategies::kForbidden).moveInto(*fits))
         return e;
     }
     return *fits ? llvm::Error::success() : tooMuch_(limit_);
@@ -409,13 +411,15 @@ private:
   int64_t used() const {
     if (!run_.pipeline || fitted_.report.functions.empty())
       return limit_;
-    return std::max<int64_t>(1, fitted_.report.functions.front().peakBytes / run_.pipeline->mesh.axisSize(0));
+    const strategies::FunctionReport &function = fitted_.report.functions.front();
+    const int64_t bytes = function.search.counted ? function.search.counted : function.peakBytes;
+    return std::max<int64_t>(1, bytes / run_.pipeline->mesh.axisSize(0));
   }
 
-  /// Searches with smaller limits, after a search that needed so many bytes: first one in proportion, then by bisection
-  /// between a limit that was too small for any assignment and one under which too much was needed. Returns whether
-  /// something was found that fits and is predicted to take less than `most`.
-  llvm::Expected<bool> lower(int64_t needed, strategies::Cost most) {
+  /// Searches with smaller limits, after a search that needed so many bytes, of which it counted `counted`: first one in
+  /// proportion, then by bisection between a limit that was too small for any assignment and one under which too much
+  /// was needed. Returns whether something was found that fits and is predicted to take less than `most`.
+  llvm::Expected<bool> lower(int64_t needed, int64_t counted, strategies::Cost most) {
     AssignOptions assign = assign_;
     assign.tooDear = most;
     int64_t tooSmall = 0, tooLarge = limit_;
@@ -423,7 +427,7 @@ private:
     for (int tries = 0; tries < kMaxAttempts; ++tries) {
       const double proportion = double(limit_) / double(needed) * kMargin;
       assign.memoryLimit = tooSmall ? tooSmall + (tooLarge - tooSmall) / 2
-                                    : std::max<int64_t>(1, int64_t(double(std::min(tooLarge, used())) * proportion));
+                                    : std::max<int64_t>(1, int64_t(double(std::min(tooLarge, counted)) * proportion));
       run_.hurry(assign);
       llvm::Expected<int64_t> found = attempt_(assign);
       if (!found) {
@@ -443,6 +447,7 @@ private:
       if (isLongEnough())
         return llvm::make_error<NoBetter>();
       needed = *found;
+      counted = used();
       tooLarge = assign.memoryLimit;
       if (tries + 1 < kMaxAttempts)
         run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));

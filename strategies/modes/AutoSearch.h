@@ -23,6 +23,7 @@ namespace tessera::strategies {
 struct Searched {
   BuiltGraph built, all;
   Solution solution;
+  int64_t memoryPeak = 0;
 
   bool found() const { return !solution.choice.empty() && solution.cost < kForbidden; }
   /// The answer as options of `all`, by node.

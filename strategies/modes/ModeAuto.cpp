@@ -63,6 +63,7 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
   function.results = data.results;
   planned = std::move(*other);
   report.alternatives.clear(); // to the search's choice
+  report.counted = 0;
   report.searcher += ", then data";
   report.cost = std::max(cost, report.lowerBound);
   report.optimal = false;
@@ -145,6 +146,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (options.splitGroups && !split.found()) // the bound is about them
     report.searcher += ", whole groups";
   report.cost = taken->solution.cost;
+  report.counted = taken->memoryPeak;
   report.lowerBound = std::min(report.cost, (split.found() ? split : whole).solution.lowerBound);
   report.optimal = report.cost == report.lowerBound;
   if (options.explain)

@@ -338,6 +338,17 @@ def a_search_counts_what_a_stage_holds(c):
 
 
 @case
+def smaller_limits_begin_at_what_was_counted(c):
+    """The search counts less than the arena needs: a limit above that finds the same again."""
+    model, _ = small_gpt(c)
+    text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", slow_network(c), "--mesh",
+                 "stage=2,data=2", "--dim", "batch=32", "--train", "--accumulate", 4, "--search-only", "--search-budget", "0.1", "--memory",
+                 "1000KiB")
+    limits = re.findall(r"^the plan needs .*, searching again for one that fits in 1000.00 KiB$", text, re.M)
+    expect(0 < len(limits) <= 3, text)
+
+
+@case
 def a_first_search_is_not_repeated(c):
     """A plan that does not fit as it was first searched is made to fit from there."""
     model, _ = small_gpt(c)

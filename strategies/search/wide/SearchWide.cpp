@@ -403,6 +403,8 @@ private:
   }
   WideSolution finish() {
     result_.solution.work = 1e-9 * work_;
+    if (!result_.solution.choice.empty())
+      result_.memoryPeak = evaluate(result_.dense.graph, result_.solution.choice).memoryPeak;
     return std::move(result_);
   }
   template <typename... Args> void log(const char *format, Args... args) const {

@@ -34,6 +34,7 @@ namespace tessera::strategies {
 struct WideSolution {
   DenseGraph dense;                      // of the search that found the answer; without one, of the last search
   Solution solution;                     // choice: of `dense`; the bound is over every option
+  int64_t memoryPeak = 0;                // of the answer
   int64_t undominated = 0, searched = 0; // numbers of options
 };
 
