@@ -1,7 +1,8 @@
 #include "strategies/pipeline/stages/Downsets.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <random>
+#include <unordered_map>
 
 namespace tessera::strategies {
 
@@ -9,24 +10,26 @@ namespace {
 
 constexpr size_t kMostEdges = 30'000'000; // 16 bytes each while they are found
 
-/// Finds a downset by the units that can be added to it: they tell it apart from all others.
-struct ByEdges {
-  const std::vector<uint64_t> *begin;
-  const std::vector<DownsetEdge> *edges;
-
-  std::span<const DownsetEdge> of(uint32_t downset) const {
-    return {edges->data() + (*begin)[downset], edges->data() + (*begin)[downset + 1]};
-  }
-  size_t operator()(uint32_t downset) const {
-    uint64_t hash = 1469598103934665603U;
-    for (const DownsetEdge &edge : of(downset))
-      hash = (hash ^ uint64_t(edge.unit)) * 0x9E3779B97F4A7C15U + (hash >> 29);
-    return size_t(hash);
-  }
-  bool operator()(uint32_t a, uint32_t b) const {
-    return std::ranges::equal(of(a), of(b), {}, &DownsetEdge::unit, &DownsetEdge::unit);
-  }
+/// Tells a downset apart from all others: of every unit in it 128 random bits are added up without carry. Among a
+/// million downsets two are alike with a probability of 1e-27.
+struct Key {
+  uint64_t high = 0, low = 0;
+  bool operator==(const Key &) const = default;
+  Key with(const Key &unit) const { return {high ^ unit.high, low ^ unit.low}; }
 };
+struct HashOfKey {
+  size_t operator()(const Key &key) const { return size_t(key.low); }
+};
+
+std::vector<Key> keysOf(int units) {
+  std::mt19937_64 random(1);
+  std::vector<Key> keys;
+  for (int unit = 0; unit < units; ++unit) {
+    const uint64_t high = random();
+    keys.push_back({high, random()});
+  }
+  return keys;
+}
 
 } // namespace
 
@@ -42,7 +45,9 @@ std::optional<Downsets> Downsets::build(const Units &units, int width, uint32_t 
   Downsets lattice;
   std::vector<uint64_t> &begin = lattice.begin_;
   std::vector<DownsetEdge> &edges = lattice.edges_;
-  std::unordered_set<uint32_t, ByEdges, ByEdges> known(64, ByEdges{&begin, &edges}, ByEdges{&begin, &edges});
+  const std::vector<Key> keyOf = keysOf(n);
+  std::vector<Key> keys; // by downset
+  std::unordered_map<Key, uint32_t, HashOfKey> known;
 
   std::vector<int> now, open;
   // Whether a unit must wait for one of those that are open.
@@ -59,30 +64,29 @@ std::optional<Downsets> Downsets::build(const Units &units, int width, uint32_t 
         open.push_back(unit);
     }
   };
-  /// The number of the downset to which the open units can be added.
-  auto number = [&]() {
+  // A new downset, to which the open units can be added.
+  auto add = [&](const Key &key) {
     std::sort(open.begin(), open.end());
-    const auto id = uint32_t(begin.size() - 1);
     for (int unit : open)
       edges.push_back({unit, 0});
     begin.push_back(edges.size());
-    const auto [place, isNew] = known.insert(id);
-    if (!isNew) {
-      begin.pop_back();
-      edges.resize(begin.back());
-    }
-    return *place;
+    keys.push_back(key);
   };
 
   begin.push_back(0);
   openFrom(0);
-  number();
+  add(Key());
   lattice.made_.push_back({0, -1});
   for (uint32_t id = 0; id + 1 < begin.size(); ++id) {
     now.clear();
     for (uint64_t e = begin[id]; e < begin[id + 1]; ++e)
       now.push_back(edges[e].unit);
     for (size_t i = 0; i < now.size(); ++i) {
+      const Key key = keys[id].with(keyOf[size_t(now[i])]);
+      const auto [next, isNew] = known.try_emplace(key, uint32_t(begin.size() - 1));
+      edges[begin[id] + i].next = next->second;
+      if (!isNew)
+        continue;
       open = now;
       open.erase(open.begin() + ptrdiff_t(i));
       const bool first = i == 0; // then others may come near enough
@@ -92,10 +96,8 @@ std::optional<Downsets> Downsets::build(const Units &units, int width, uint32_t 
           open.push_back(unit);
       if (first)
         openFrom(near + 1);
-      const uint32_t next = number(); // may move `edges`
-      edges[begin[id] + i].next = next;
-      if (next == lattice.made_.size())
-        lattice.made_.push_back({id, now[i]});
+      add(key); // may move `edges`
+      lattice.made_.push_back({id, now[i]});
       if (begin.size() - 1 > most || edges.size() > kMostEdges)
         return std::nullopt;
     }

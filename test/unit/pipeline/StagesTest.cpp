@@ -1,4 +1,5 @@
 // Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
+#include "strategies/pipeline/stages/Downsets.h"
 #include "strategies/pipeline/stages/FindStages.h"
 #include "strategies/pipeline/stages/Room.h"
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 
 using namespace tessera::strategies;
 using Json = nlohmann::json;
@@ -192,6 +194,56 @@ TEST_CASE("small graphs: the best of all plans") {
   CHECK(bound > 40);
   CHECK(none > 40);
   CHECK(noRoom > 10);
+}
+
+TEST_CASE("small graphs: every downset once, with every unit that can follow") {
+  std::mt19937 random(5);
+  int some = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Units units = makeUnits(randomProblem(random, 2 + int(random() % 8)), false);
+    const int n = units.count();
+    for (int width : {0, 1, 2, n}) {
+      INFO("problem " << i << ", width " << width);
+      // By unit, what must be taken before it.
+      std::vector<unsigned> before(size_t(n), 0);
+      for (int u = 0; u < n; ++u)
+        for (int v = u + 1; v < n; ++v)
+          if (v - u > width || units.reaches(u, v))
+            before[size_t(v)] |= 1U << u;
+      auto follows = [&](unsigned set, int u) {
+        return !(set >> u & 1) && (set & before[size_t(u)]) == before[size_t(u)];
+      };
+      std::set<unsigned> sets{0};
+      for (auto set = sets.begin(); set != sets.end(); ++set) // what is inserted is larger
+        for (int u = 0; u < n; ++u)
+          if (follows(*set, u))
+            sets.insert(*set | 1U << u);
+      const std::optional<Downsets> lattice = Downsets::build(units, width, 1000);
+      REQUIRE(lattice);
+      REQUIRE(lattice->count() == sets.size());
+      some += sets.size() > size_t(n) + 1;
+      auto setOf = [&](uint32_t id) {
+        unsigned set = 0;
+        for (int u : lattice->units(id))
+          set |= 1U << u;
+        return set;
+      };
+      for (uint32_t id = 0; id < lattice->count(); ++id) {
+        const unsigned set = setOf(id);
+        CHECK(sets.erase(set) == 1);
+        size_t following = 0;
+        for (int u = 0; u < n; ++u)
+          following += follows(set, u);
+        CHECK(lattice->edges(id).size() == following);
+        for (const DownsetEdge &edge : lattice->edges(id)) {
+          CHECK(follows(set, edge.unit));
+          CHECK(edge.next > id);
+          CHECK(setOf(edge.next) == (set | 1U << edge.unit));
+        }
+      }
+    }
+  }
+  CHECK(some > 100);
 }
 
 TEST_CASE("published cuts with proven optima are reached") {
