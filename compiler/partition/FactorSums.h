@@ -1,7 +1,8 @@
 //===- FactorSums.h - sums over ranks that are sent as two thin factors ------------------------------===//
 //
-// Writes a sum with a wire of factors (dist::Wire) as operators of a local program, docs/adr/0024-compressed-reductions.md
-// (PowerSGD; Vogels, Karimireddy and Jaggi 2019). With the term M as a matrix [n, m], what was left of it E, and r columns:
+// Writes a sum with a wire of factors (dist::Wire) as operators of a local program,
+// docs/adr/0024-compressed-reductions.md (PowerSGD; Vogels, Karimireddy and Jaggi 2019). With the term M as a matrix
+// [n, m], what was left of it E, and r columns:
 //
 //   M' = M + E
 //   P  = all-reduce(M' orthonormalize(Q of the last step))       [n, r]
@@ -9,8 +10,8 @@
 //   T  = M'^T P,  Q = all-reduce(T)                              [m, r]
 //   the sum is P Q^T;  E = M' - P T^T, what this rank's term has beyond its share in it;  Q is kept
 //
-// So the errors of all ranks add up to what the sum lacks. Both Q and E begin as zeros: an orthonormalised matrix of zeros
-// is a fixed basis.
+// So the errors of all ranks add up to what the sum lacks. Both Q and E begin as zeros: an orthonormalised matrix of
+// zeros is a fixed basis.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_PARTITION_FACTORSUMS_H

@@ -1,8 +1,8 @@
 //===- UnsentNames.h - how the states of compressed sums are called ---------------------------------===//
 //
 // A plan that sends sums of gradients in fewer bytes (docs/adr/0024-compressed-reductions.md) keeps in states what is
-// left unsent, and what it takes from one step to the next to send the next sum. Compiler and runtime know them by their
-// names, as they know the optimizer's:
+// left unsent, and what it takes from one step to the next to send the next sum. Compiler and runtime know them by
+// their names, as they know the optimizer's:
 //
 //   unsent/fc1.weight        of a rank's own terms
 //   unsent_sum/fc1.weight    of the part of the sum that the rank hands to the others

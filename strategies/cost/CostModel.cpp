@@ -204,8 +204,8 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
   return steps * link.latency + dist::bytesSent(mesh_, c, elementBytes) / link.bandwidth;
 }
 
-/// The passes of a sum that is sent as factors (FactorSums.h): what was left is added to the term, two products read it,
-/// two others write as much, and what is left now is written.
+/// The passes of a sum that is sent as factors (FactorSums.h): what was left is added to the term, two products read
+/// it, two others write as much, and what is left now is written.
 Cost CostModel::factorSum(const Collective &sum, int64_t elementBytes) const {
   Cost time = 0;
   for (const dist::SentPart &part : dist::sentBy(mesh_, sum, elementBytes))
@@ -220,8 +220,8 @@ Cost CostModel::factorSum(const Collective &sum, int64_t elementBytes) const {
   return time + repeated(kernel(2 * rank * thin / kF32, 32, thin), 2) + kernel(0, 32, thin);
 }
 
-/// The passes of a sum of narrow numbers. Terms and what was left of the ones before are read, rounded and what is left is
-/// written; what comes from the others is added; the whole sum is rounded and widened likewise.
+/// The passes of a sum of narrow numbers. Terms and what was left of the ones before are read, rounded and what is left
+/// is written; what comes from the others is added; the whole sum is rounded and widened likewise.
 Cost CostModel::narrowSum(const Collective &sum, int64_t elementBytes) const {
   Cost time = 0;
   for (const dist::SentPart &part : dist::sentBy(mesh_, sum, elementBytes))

@@ -1,7 +1,7 @@
 //===- factor_sums_test.cpp - sums that are sent as two factors, beside the formula ----------------===//
 //
-// A program adds to a parameter the sum over ranks of a product, which is sent as factors (FactorSums.h). What its ranks
-// hold after some steps is compared with PowerSGD written down plainly, in float64 throughout.
+// A program adds to a parameter the sum over ranks of a product, which is sent as factors (FactorSums.h). What its
+// ranks hold after some steps is compared with PowerSGD written down plainly, in float64 throughout.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "dialects/dist/DistDialect.h"

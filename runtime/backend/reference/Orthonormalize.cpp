@@ -1,5 +1,5 @@
-// orthonormalize: Gram and Schmidt, column by column. A column is projected twice, since the first time leaves errors of
-// the size of what it takes away.
+// orthonormalize: Gram and Schmidt, column by column. A column is projected twice, since the first time leaves errors
+// of the size of what it takes away.
 #include "runtime/backend/Orthonormalize.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
@@ -16,8 +16,8 @@ double product(const double *a, const double *b, int64_t n) {
   return sum;
 }
 
-/// `basis` are columns, one behind the other, of which the first `before` are done. Returns whether something is left of
-/// the next one.
+/// `basis` are columns, one behind the other, of which the first `before` are done. Returns whether something is left
+/// of the next one.
 bool addColumn(double *basis, int64_t rows, int64_t before) {
   double *v = basis + before * rows;
   const double length = std::sqrt(product(v, v, rows));

@@ -1,5 +1,5 @@
-// Bases of columns that are well apart, and of columns that are not columns at all (1e-5: the reference computes with the
-// same rounded numbers, in F64).
+// Bases of columns that are well apart, and of columns that are not columns at all (1e-5: the reference computes with
+// the same rounded numbers, in F64).
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
