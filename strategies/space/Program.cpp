@@ -60,7 +60,10 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
   cls->sample = op;
   cls->part = graph::loopPart(op);
   cls->addsUp = graph::isAccumulation(op);
-  int floatBits = 0; // of the widest floating-point operand; the results' below, if no operand is floating-point
+  // Of the widest floating-point operand; the results' below, if no operand is floating-point. Beside products in 16 bits
+  // statistics of rows and masks may have 32, which are only added.
+  int floatBits = 0;
+  const bool products = graph::precisionOf(op) == graph::Precision::Products;
   auto note = [&](Value value, auto &shapes, auto &bytes, int &floatBits) {
     shapes.push_back(shapeOf(value));
     bytes.push_back(elementBytes(value.getType()));
@@ -68,9 +71,10 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
     if (isa<FloatType>(element))
       floatBits = std::max(floatBits, int(element.getIntOrFloatBitWidth()));
   };
-  for (Value v : op->getOperands())
-    note(v, cls->operandShapes, cls->operandBytes, floatBits);
-  int resultBits = 0;
+  int resultBits = 0, addedBits = 0;
+  for (OpOperand &operand : op->getOpOperands())
+    note(operand.get(), cls->operandShapes, cls->operandBytes,
+         products && !graph::isFactor(operand) ? addedBits : floatBits);
   for (Value v : op->getResults()) {
     note(v, cls->resultShapes, cls->resultBytes, resultBits);
     cls->resultWires.push_back(graph::sentAs(v));

@@ -50,7 +50,7 @@ struct OperatorClass {
   llvm::SmallVector<dist::Wire> resultWires;            // in what sums are sent (graph::sentAs)
   /// By factor, the units above 1 in which it is worth cutting (Units.h); empty: none is known.
   std::vector<llvm::SmallVector<int64_t, 2>> units;
-  int elementBits = 32;                         // of the widest floating-point tensor; the arithmetic's width
+  int elementBits = 32;                         // the arithmetic's width: of the widest operand that is not only added
   mlir::Operation *sample = nullptr;            // one of the operators; the cost model asks it for its flops
   graph::LoopPart part = graph::LoopPart::None; // what the operator becomes in a loop
   bool addsUp = false;                          // over micro-batches: it also reads its results' memory

@@ -154,6 +154,22 @@ TEST_CASE("measured loops replace the memory's bandwidth") {
   }
 }
 
+TEST_CASE("attention in 16 bits is priced as that, with statistics and masks in float32") {
+  Module m(R"(func.func @train(%q: tensor<2x3x5x4xbf16>, %e: tensor<2x3x5x4xbf16>, %s: tensor<2x3x5xf32>,
+                               %b: tensor<5x5xf32>)
+      -> (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>) {
+    %y = graph.attention %q, %q, %q, %b {graph.name = "forward", scale = 0.5 : f64}
+      : (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<5x5xf32>) -> tensor<2x3x5x4xbf16>
+    %dq, %dk, %dv = graph.attention_grad %e, %q, %q, %q, %y, %s, %b {graph.name = "gradient", scale = 0.5 : f64, wide}
+      : (tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>, tensor<2x3x5x4xbf16>,
+         tensor<2x3x5xf32>, tensor<5x5xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>)
+    return %y, %dq, %dk, %dv : tensor<2x3x5x4xbf16>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>
+  })");
+  Program program = llvm::cantFail(Program::analyse(m.func("train")));
+  for (const OperatorInfo &info : program.operators)
+    CHECK(info.cls->elementBits == 16);
+}
+
 TEST_CASE("an operator with leaves costs its leaves, the copies that they read, and the loop that adds") {
   Module m(R"(func.func @train(%i: tensor<16xi32>, %dy: tensor<3x16x4xf32>, %x: tensor<16x8xf32>,
                                %v: tensor<8x12xf32>) -> (tensor<3x5x4xf32>, tensor<16x12xf32>) {
