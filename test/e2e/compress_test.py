@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from cases import case, main
-from compressing import ROWS, Context, always, report, states
+from compressing import ROWS, Context, always, report
 
 TYPES = {"bf16": 0.5, "f16": 0.5, "int8": 0.25 + 1 / 256, "int8:block=32": 0.25 + 1 / 32}
 
@@ -41,14 +41,7 @@ class Line:
         self.data = f"npy:{c.folder}/line_x.npy"
 
     def weights(self, c, mesh, steps, *options, mode="data"):
-        if "--optimizer" not in options:
-            options = ("--optimizer", "sgd:lr=1", *options)
-        plan = c.compile(self.path, mesh, "--loss", "output", *options, mode=mode)
-        folder = c.folder / f"run{c.count}"
-        c.run(c.bin / "tessera-run", plan, "--data", self.data, "--steps", steps, "--shuffle", "0", "--checkpoint-dir", folder,
-              "--integrated")
-        c.run(c.bin / "tessera-ckpt", "export", folder, "-o", c.folder / f"w{c.count}.safetensors")
-        return states(c.folder / f"w{c.count}.safetensors")["w"].ravel()
+        return c.trained(self.path, self.data, mesh, steps, *options, mode=mode)["w"].ravel()
 
 
 @case

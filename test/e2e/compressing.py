@@ -51,6 +51,17 @@ class Context(Programs):
         assert np.all(np.isfinite(losses)), losses
         return losses, text
 
+    def trained(self, model, data, mesh, steps, *options, mode="data"):
+        """The tensors of a model whose output is the loss, after so many steps: parameters, and states of compressed sums."""
+        if "--optimizer" not in options:
+            options = ("--optimizer", "sgd:lr=1", *options)
+        plan = self.compile(model, mesh, "--loss", "output", *options, mode=mode)
+        folder, file = self.folder / f"run{self.count}", self.folder / f"w{self.count}.safetensors"
+        self.run(self.bin / "tessera-run", plan, "--data", data, "--steps", steps, "--shuffle", "0", "--checkpoint-dir", folder,
+                 "--integrated")
+        self.run(self.bin / "tessera-ckpt", "export", folder, "-o", file, "--all")
+        return states(file)
+
 
 def report(plan):
     whole = json.load(open(plan / "report.json"))

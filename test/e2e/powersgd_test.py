@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from cases import case, main
-from compressing import ROWS, Context, always, report, states
+from compressing import ROWS, Context, always, report
 
 LAYERS = ((256, 784), (128, 256), (10, 128))  # of the network mlp_train
 KIND = "powersgd:rank=2"
@@ -45,15 +45,7 @@ class Plane:
 
     def tensors(self, c, mesh, steps, *options, mode="data"):
         """What the checkpoint after so many steps has: `w`, and the states of the compressed sum."""
-        if "--optimizer" not in options:
-            options = ("--optimizer", "sgd:lr=1", *options)
-        plan = c.compile(self.path, mesh, "--loss", "output", *options, mode=mode)
-        folder = c.folder / f"run{c.count}"
-        c.run(c.bin / "tessera-run", plan, "--data", self.data, "--steps", steps, "--shuffle", "0", "--checkpoint-dir", folder,
-              "--integrated")
-        file = c.folder / f"w{c.count}.safetensors"
-        c.run(c.bin / "tessera-ckpt", "export", folder, "-o", file, "--all")
-        return states(file)
+        return c.trained(self.path, self.data, mesh, steps, *options, mode=mode)
 
 
 def sent(mesh_size, rank):
