@@ -73,7 +73,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module
                                          const strategies::AssignOptions &assign,
                                          std::optional<FittedProgram> first = std::nullopt);
 
-/// One of the two above.
+/// One of the two above, or a function that promises less, as of --what-if.
 using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &,
                                                      std::optional<FittedProgram>);
 

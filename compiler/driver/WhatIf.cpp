@@ -2,10 +2,11 @@
 #include "compiler/driver/ChooseProgram.h"
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/WhatIfLines.h"
+
+#include "dialects/dist/DistOps.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
 
-#include "dialects/dist/DistOps.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
