@@ -1,6 +1,6 @@
 // Checks of the options that need no file.
 #include "compiler/driver/Driver.h"
-#include "compiler/driver/RecomputeTrials.h"
+#include "compiler/driver/fit/RecomputeTrials.h"
 
 #include "dialects/dist/DistOps.h"
 

@@ -88,7 +88,8 @@ llvm::Expected<FittedProgram> chooseProgram(Compilation &run, bool explain, FitP
   result.memory = std::move(fitted->memory);
   result.times = std::move(fitted->times);
   result.recompute = std::move(fitted->recompute);
-  result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
+  const strategies::FunctionReport *step = result.report.step();
+  result.numOperators = step ? step->operators.size() : 0;
   return fitted;
 }
 

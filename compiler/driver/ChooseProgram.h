@@ -13,7 +13,7 @@
 #ifndef TESSERA_COMPILER_DRIVER_CHOOSEPROGRAM_H
 #define TESSERA_COMPILER_DRIVER_CHOOSEPROGRAM_H
 
-#include "compiler/driver/FitMemory.h"
+#include "compiler/driver/fit/FitMemory.h"
 
 namespace tessera {
 

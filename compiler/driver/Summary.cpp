@@ -137,10 +137,9 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     out += pipelineText(*result.pipeline, result.memory);
   const std::string recompute = result.recompute == "none" ? "" : "recompute    " + result.recompute + "\n";
   if (result.memory.arenaBytes == 0 && options.output.empty()) {
-    if (!result.report.functions.empty())
-      out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n",
-                     bytesText(result.report.functions.front().peakBytes), bytesText(result.report.memoryLimit),
-                     bytesText(result.report.functions.front().persistentBytes));
+    if (const strategies::FunctionReport *step = result.report.step())
+      out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n", bytesText(step->peakBytes),
+                     bytesText(result.report.memoryLimit), bytesText(step->persistentBytes));
     return out + recompute;
   }
   out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "

@@ -55,7 +55,7 @@ static llvm::Expected<FittedProgram> chosenProgram(Compilation &run, ModuleOp mo
   chosen.local = module.clone();
   if (llvm::Error e = annotate(run, *chosen.local, assign, chosen.report))
     return e;
-  if (chosen.report.functions.empty())
+  if (!chosen.report.step())
     return llvm::createStringError("the model has no function");
   if (llvm::Error e = reshard(run, *chosen.local))
     return e;
@@ -118,7 +118,7 @@ private:
         chooseProgram(run, /*explain=*/false, fit ? fitMemory : chosenProgram, model, result);
     if (!fitted)
       return fitted.takeError();
-    const strategies::FunctionReport &function = result.report.functions.front();
+    const strategies::FunctionReport &function = *result.report.step();
     line.mesh = result.mesh.str();
     line.choseMesh = run.chooseMesh || run.chooseStages;
     if (run.chooseStages && result.pipeline)

@@ -133,12 +133,11 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
     AssignReport report;
     if (llvm::Error e = assignStrategies(*copy, with, report)) {
       candidate.error = llvm::toString(std::move(e));
-    } else if (!report.functions.empty()) {
-      const FunctionReport &f = report.functions.front();
-      candidate.predicted = f.predicted();
-      candidate.communication = f.exposed();
-      candidate.peakBytes = f.peakBytes;
-      candidate.work = f.search.work;
+    } else if (const FunctionReport *step = report.step()) {
+      candidate.predicted = step->predicted();
+      candidate.communication = step->exposed();
+      candidate.peakBytes = step->peakBytes;
+      candidate.work = step->search.work;
       best.offer(candidate.predicted, i, with.prices);
     }
     if (watch)

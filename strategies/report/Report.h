@@ -124,6 +124,12 @@ struct AssignReport {
   bool doesNotFit = false; // assignment failed because nothing was found that fits
   std::vector<FunctionReport> functions;
   const FunctionReport *find(llvm::StringRef function) const;
+  /// The function whose time is searched for: the first, "train" or "infer". Null if there is none.
+  const FunctionReport *step() const { return functions.empty() ? nullptr : &functions.front(); }
+  /// Its costs, or 0. With stages `predicted` is the time of a step, and `total` the work of all stages, as the search
+  /// counts.
+  Cost predicted() const { return functions.empty() ? Cost(0) : functions.front().predicted(); }
+  Cost total() const { return functions.empty() ? Cost(0) : functions.front().total(); }
 };
 
 /// Prices one annotated function.

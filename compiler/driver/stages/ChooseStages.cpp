@@ -257,7 +257,7 @@ private:
         tooDear[0].candidate.predicted = most;
         return tooDear;
       }
-      const strategies::FunctionReport &function = report.functions.front();
+      const strategies::FunctionReport &function = *report.step();
       std::vector<Found> found;
       if (stages == 1) {
         found = {trial};
@@ -409,7 +409,7 @@ private:
     StagesCandidate &candidate = one.candidate;
     candidate.estimate = false;
     candidate.error.clear();
-    candidate.predicted = made.report.functions.front().predicted();
+    candidate.predicted = made.report.predicted();
     candidate.bytes = int64_t(made.memory.arenaBytes);
     if (made.pipeline)
       candidate.bubble = made.pipeline->bubble;

@@ -13,7 +13,7 @@
 #ifndef TESSERA_COMPILER_DRIVER_STAGES_CHOOSESTAGES_H
 #define TESSERA_COMPILER_DRIVER_STAGES_CHOOSESTAGES_H
 
-#include "compiler/driver/FitMemory.h"
+#include "compiler/driver/fit/FitMemory.h"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 #include "compiler/driver/stages/StagePrograms.h"
 
 #include "compiler/driver/Phases.h"
-#include "compiler/driver/RecomputeTrials.h"
+#include "compiler/driver/fit/RecomputeTrials.h"
 
 #include "compiler/pipeline/Estimate.h"
 #include "compiler/pipeline/ProgramParts.h"

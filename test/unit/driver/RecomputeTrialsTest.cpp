@@ -1,5 +1,5 @@
 // The trials of --recompute auto, on segments whose sizes are known.
-#include "compiler/driver/RecomputeTrials.h"
+#include "compiler/driver/fit/RecomputeTrials.h"
 
 #include "catch2/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "compiler/driver/RecomputeTrials.h"
+#include "compiler/driver/fit/RecomputeTrials.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -8,8 +8,8 @@
 //   if (!fitted && fitted.errorIsA<DoesNotFit>()) ...   // another program may
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_DRIVER_FITMEMORY_H
-#define TESSERA_COMPILER_DRIVER_FITMEMORY_H
+#ifndef TESSERA_COMPILER_DRIVER_FIT_FITMEMORY_H
+#define TESSERA_COMPILER_DRIVER_FIT_FITMEMORY_H
 
 #include "compiler/driver/Compilation.h"
 

@@ -1,4 +1,4 @@
-#include "compiler/driver/Localizing.h"
+#include "compiler/driver/fit/Localizing.h"
 
 #include "compiler/driver/Phases.h"
 

@@ -10,10 +10,10 @@
 // This header is private to the driver.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_DRIVER_LOCALIZING_H
-#define TESSERA_COMPILER_DRIVER_LOCALIZING_H
+#ifndef TESSERA_COMPILER_DRIVER_FIT_LOCALIZING_H
+#define TESSERA_COMPILER_DRIVER_FIT_LOCALIZING_H
 
-#include "compiler/driver/FitMemory.h"
+#include "compiler/driver/fit/FitMemory.h"
 
 namespace tessera {
 

@@ -13,8 +13,8 @@
 //   llvm::Error e = tryRecomputation(trials);  // `run` keeps the best result
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_DRIVER_RECOMPUTETRIALS_H
-#define TESSERA_COMPILER_DRIVER_RECOMPUTETRIALS_H
+#ifndef TESSERA_COMPILER_DRIVER_FIT_RECOMPUTETRIALS_H
+#define TESSERA_COMPILER_DRIVER_FIT_RECOMPUTETRIALS_H
 
 #include "compiler/transform/Passes.h"
 

@@ -1,7 +1,7 @@
 // Carries out --recompute. With "auto" it chooses the recomputation that fits and is predicted to take the least time.
-#include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
-#include "compiler/driver/RecomputeTrials.h"
+#include "compiler/driver/fit/FitMemory.h"
+#include "compiler/driver/fit/RecomputeTrials.h"
 
 #include "strategies/space/FunctionAssignment.h"
 
@@ -18,15 +18,6 @@ using strategies::AssignOptions;
 /// slower strategies, and recomputation may be faster.
 static constexpr double kSqueezed = 1.005;
 
-static strategies::Cost predicted(const strategies::AssignReport &report) {
-  return report.functions.empty() ? strategies::Cost(0) : report.functions.front().predicted();
-}
-
-/// As the search counts: of a pipeline the work of all stages.
-static strategies::Cost costOf(const strategies::AssignReport &report) {
-  return report.functions.empty() ? strategies::Cost(0) : report.functions.front().total();
-}
-
 /// The cost of the first function without a limit of memory.
 static llvm::Expected<strategies::Cost> costUnlimited(Compilation &run, ModuleOp module, AssignOptions assign) {
   OwningOpRef<ModuleOp> copy(module.clone());
@@ -37,7 +28,7 @@ static llvm::Expected<strategies::Cost> costUnlimited(Compilation &run, ModuleOp
   strategies::AssignReport report;
   if (llvm::Error e = annotate(run, *copy, assign, report))
     return e;
-  return costOf(report);
+  return report.total();
 }
 
 static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &assign) {
@@ -89,7 +80,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
       unplaced = llvm::toString(tried.takeError());
       return false;
     }
-    if (!best || predicted(tried->report) < predicted(best->report)) // of equal trials the first one wins
+    if (!best || tried->report.predicted() < best->report.predicted()) // of equal trials the first one wins
       best = std::move(*tried);
     return true;
   };
@@ -101,7 +92,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     if (!unlimited)
       if (llvm::Error e = costUnlimited(run, module, assign).moveInto(unlimited))
         return e;
-    return double(costOf(best->report)) <= kSqueezed * double(*unlimited);
+    return double(best->report.total()) <= kSqueezed * double(*unlimited);
   };
   trials.segments = [&] {
     return compiler::segmentsByWorth(*module.getOps<func::FuncOp>().begin(), timeOnOneRank(assign));

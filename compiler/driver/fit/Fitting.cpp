@@ -1,0 +1,176 @@
+#include "compiler/driver/fit/Fitting.h"
+
+#include "runtime/support/BytesText.h"
+
+using namespace mlir;
+
+namespace tessera {
+
+using strategies::AssignOptions;
+
+/// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
+static constexpr double kMargin = 0.97;
+
+/// Whether there is a better answer but for copies that the search did not see.
+static bool heldTooMuch(const FittedProgram &fitted) {
+  const strategies::FunctionReport *step = fitted.report.step();
+  return step && step->search.heldTooMuch;
+}
+
+Fitting::Fitting(Compilation &run, const AssignOptions &assign, Candidates &candidates, FittedProgram &fitted,
+                 Attempt attempt, llvm::function_ref<llvm::Error(int64_t)> tooMuch, strategies::PipelineShare share,
+                 std::optional<int64_t> first)
+    : run_(run), assign_(assign), candidates_(candidates), fitted_(fitted), attempt_(attempt), tooMuch_(tooMuch),
+      share_(share), first_(first), limit_(strategies::memoryOf(assign)) {}
+
+llvm::Error Fitting::run() {
+  llvm::Expected<int64_t> needed = first_ ? *first_ : attempt_(assign_);
+  if (!needed)
+    return needed.takeError();
+  if (*needed <= limit_)
+    return llvm::Error::success();
+  if (assign_.mode != "auto" || !assign_.user.saved.empty())
+    return tooMuch_(limit_);
+  if (run_.onlyOnce)
+    return llvm::make_error<NotAtOnce>(std::move(fitted_));
+  if (isLongEnough())
+    return llvm::make_error<NoBetter>();
+  const int64_t counted = used();
+  if (share_.stages > 1) {
+    llvm::Expected<bool> fits = countHeld(*needed);
+    if (!fits || *fits)
+      return fits.takeError();
+  }
+  llvm::Expected<Expiring> expiring = expire(*needed);
+  if (!expiring)
+    return expiring.takeError();
+  candidates_.keep();
+  llvm::Expected<bool> fits =
+      lower(*needed, counted, expiring->fits ? expiring->fits->report.total() : strategies::kForbidden);
+  if (!fits)
+    return fits.takeError();
+  if (*fits)
+    return llvm::Error::success();
+  if (expiring->fits) {
+    fitted_ = std::move(*expiring->fits);
+    return llvm::Error::success();
+  }
+  if (expiring->needed) {
+    if (llvm::Error e = candidates_.expire(expiring->ofActivations).takeError())
+      return e;
+    if (llvm::Error e = lower(expiring->needed, expiring->counted, strategies::kForbidden).moveInto(*fits))
+      return e;
+  }
+  return *fits ? llvm::Error::success() : tooMuch_(limit_);
+}
+
+/// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.
+bool Fitting::isLongEnough() const {
+  const strategies::FunctionReport *step = fitted_.report.step();
+  return step && step->predicted() >= run_.longEnough;
+}
+
+/// Searches once more for a pipeline. Returns whether that fits, and leaves the last program where it does not.
+llvm::Expected<bool> Fitting::countHeld(int64_t needed) {
+  run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_) +
+           " with " + std::to_string(share_.held) + " micro-batches in a stage");
+  FittedProgram last = std::move(fitted_);
+  fitted_ = {};
+  AssignOptions counted = assign_;
+  counted.share = share_;
+  run_.hurry(counted);
+  llvm::Expected<int64_t> found = attempt_(counted);
+  if (found && *found <= limit_)
+    return true;
+  fitted_ = std::move(last);
+  if (found)
+    return false;
+  llvm::Error failed = found.takeError();
+  if (!failed.isA<DoesNotFit>())
+    return failed;
+  llvm::consumeError(std::move(failed));
+  return false;
+}
+
+/// Copies of parameters may expire, and where that is not enough, those of activations do, too.
+llvm::Expected<Fitting::Expiring> Fitting::expire(int64_t needed) {
+  Expiring expiring;
+  for (bool activations : {false, true}) {
+    llvm::Expected<bool> expired = candidates_.expire(activations);
+    if (!expired)
+      return expired.takeError();
+    if (!*expired)
+      continue;
+    run_.say("the plan needs " + bytesText(expiring.needed ? expiring.needed : needed) +
+             ", searching again with copies " + (activations ? "of activations " : "of parameters ") +
+             "that may expire");
+    AssignOptions again = assign_;
+    run_.hurry(again);
+    int64_t bytes = 0;
+    if (llvm::Error e = attempt_(again).moveInto(bytes)) {
+      if (!e.isA<DoesNotFit>())
+        return e;
+      llvm::consumeError(std::move(e));
+    } else if (bytes > limit_) {
+      expiring.needed = bytes;
+      expiring.counted = used();
+      expiring.ofActivations = activations;
+    } else if (!expiring.fits || fitted_.report.predicted() < expiring.fits->report.predicted()) {
+      expiring.fits = std::move(fitted_);
+    }
+    if (expiring.fits && !heldTooMuch(*expiring.fits))
+      break;
+  }
+  return expiring;
+}
+
+/// What the last search took to be needed. A stage holds several micro-batches, so that it may need far more than its
+/// part of that, and a limit that is above it changes nothing.
+int64_t Fitting::used() const {
+  const strategies::FunctionReport *step = fitted_.report.step();
+  if (!run_.pipeline || !step)
+    return limit_;
+  const int64_t bytes = step->search.counted ? step->search.counted : step->peakBytes;
+  return std::max<int64_t>(1, bytes / run_.pipeline->mesh.axisSize(0));
+}
+
+/// Searches with smaller limits, after a search that needed so many bytes, of which it counted `counted`: first one in
+/// proportion, then by bisection between a limit that was too small for any assignment and one under which too much was
+/// needed. Returns whether something was found that fits and is predicted to take less than `most`.
+llvm::Expected<bool> Fitting::lower(int64_t needed, int64_t counted, strategies::Cost most) {
+  AssignOptions assign = assign_;
+  assign.tooDear = most;
+  int64_t tooSmall = 0, tooLarge = limit_;
+  run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));
+  for (int tries = 0; tries < kMaxAttempts; ++tries) {
+    const double proportion = double(limit_) / double(needed) * kMargin;
+    assign.memoryLimit = tooSmall ? tooSmall + (tooLarge - tooSmall) / 2
+                                  : std::max<int64_t>(1, int64_t(double(std::min(tooLarge, counted)) * proportion));
+    run_.hurry(assign);
+    llvm::Expected<int64_t> found = attempt_(assign);
+    if (!found) {
+      llvm::Error failed = found.takeError();
+      if (!failed.isA<DoesNotFit>())
+        return failed;
+      llvm::consumeError(std::move(failed));
+      if (most < strategies::kForbidden) // something else fits: larger limits are not worth more searches
+        return false;
+      tooSmall = assign.memoryLimit;
+      continue;
+    }
+    if (fitted_.report.total() >= most)
+      return false;
+    if (*found <= limit_)
+      return true;
+    if (isLongEnough())
+      return llvm::make_error<NoBetter>();
+    needed = *found;
+    counted = used();
+    tooLarge = assign.memoryLimit;
+    if (tries + 1 < kMaxAttempts)
+      run_.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit_));
+  }
+  return false;
+}
+
+} // namespace tessera
