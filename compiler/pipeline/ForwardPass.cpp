@@ -3,6 +3,8 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphOrigin.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
+
 #include <map>
 #include <set>
 
@@ -162,6 +164,51 @@ void ForwardPass::addArguments(strategies::StageProblem &problem, llvm::ArrayRef
   });
 }
 
+/// What a new state alone depends on shares the stage of the last that it reads of the rest, as a running mean does
+/// that of its layer. It is nearly no work, so that the cut could put it anywhere; but then every function that reads
+/// the state would have the layers behind it in that stage.
+void ForwardPass::addAverages(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const {
+  llvm::EquivalenceClasses<int> groups; // of steps
+  llvm::DenseMap<int, int> last;        // by step, the last step of the rest that it reads
+  std::vector<int> rank(homes_.size());
+  for (auto [i, s] : llvm::enumerate(parts.order))
+    rank[size_t(s)] = int(i);
+  const auto isAverage = [&](int s) { return isForward(s) && parts.averages[size_t(s)]; };
+  for (int s : parts.order) {
+    if (!isAverage(s))
+      continue;
+    groups.insert(s);
+    for (Value operand : operatorOf(s)->getOperands()) {
+      const int maker = parts.makerOf(operand);
+      if (maker < 0 || !isForward(maker))
+        continue;
+      if (isAverage(maker))
+        groups.unionSets(s, maker);
+      else if (auto [it, isNew] = last.try_emplace(s, maker); !isNew && rank[size_t(maker)] > rank[size_t(it->second)])
+        it->second = maker;
+    }
+  }
+  const auto tie = [&](int a, int b) {
+    const int given[] = {problem.nodes[size_t(node[size_t(a)])].stage, problem.nodes[size_t(node[size_t(b)])].stage};
+    if (given[0] != given[1] && given[0] != kNone && given[1] != kNone)
+      return; // as someone wants it
+    for (auto [from, to] : {std::pair(a, b), std::pair(b, a)})
+      problem.values.push_back({node[size_t(from)], {node[size_t(to)]}, 0, strategies::ValueOrder::Forward, {}, {}});
+  };
+  for (const auto &group : groups) {
+    if (!group->isLeader())
+      continue;
+    int anchor = kNone;
+    for (int s : groups.members(*group))
+      if (auto it = last.find(s); it != last.end())
+        if (anchor == kNone || rank[size_t(it->second)] > rank[size_t(anchor)])
+          anchor = it->second;
+    if (anchor != kNone)
+      for (int s : groups.members(*group))
+        tie(anchor, s);
+  }
+}
+
 int ForwardPass::givenTo(int s, const PipelineCosts &costs) const {
   if (costs.given.empty() || !operatorOf(s)->hasAttr(graph::kNameAttr))
     return kNone;
@@ -194,6 +241,7 @@ strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const 
   if (!anywhere)
     addBackward(problem, node);
   addArguments(problem, node);
+  addAverages(problem, node);
   const strategies::Link link = costs.all.topology().link(costs.all.mesh(), {0});
   // Of stages that share a device the problem knows no memory, and the arena decides.
   const int64_t memory = costs.places.chunks == 1 ? costs.limit : -1;

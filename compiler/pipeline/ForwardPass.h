@@ -54,6 +54,7 @@ private:
   void addValues(strategies::StageProblem &problem, llvm::ArrayRef<int> node, int s) const;
   void addBackward(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const;
   void addArguments(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const;
+  void addAverages(strategies::StageProblem &problem, llvm::ArrayRef<int> node) const;
 
   mutable mlir::func::FuncOp func_; // a handle, whose functions are not const
   std::vector<llvm::SmallVector<int, 2>> readers_;

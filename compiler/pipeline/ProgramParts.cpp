@@ -6,6 +6,8 @@
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/flow/Order.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace tessera::compiler {
@@ -27,9 +29,9 @@ bool isTold(func::FuncOp func, unsigned result) {
          role == graph::kLearningRate || role == graph::kGradientNorm;
 }
 
-/// The results for which the forward pass runs.
-static llvm::SmallVector<Value> findGoals(func::FuncOp func, const graph::DataFlow &flow) {
-  llvm::SmallVector<Value> goals;
+/// The results for which the forward pass runs: what is told, and what is handed out; and new states.
+static std::array<llvm::SmallVector<Value>, 2> findGoals(func::FuncOp func, const graph::DataFlow &flow) {
+  std::array<llvm::SmallVector<Value>, 2> goals;
   Operation *end = func.getBody().front().getTerminator();
   std::vector<bool> isNew(end->getNumOperands(), false);
   for (unsigned arg = 0; arg < func.getNumArguments(); ++arg)
@@ -39,31 +41,44 @@ static llvm::SmallVector<Value> findGoals(func::FuncOp func, const graph::DataFl
     const llvm::StringRef role = graph::resultRole(func, unsigned(r));
     const bool told = role != graph::kLearningRate && role != graph::kGradientNorm;
     if (isNew[r] ? flow.variesInBody(flow.results[r]) : told)
-      goals.push_back(value);
+      goals[isNew[r]].push_back(value);
   }
   return goals;
 }
 
 ProgramParts::ProgramParts(func::FuncOp func) : program(func), order(graph::dependenceOrder(program.flow)) {
-  const size_t steps = program.operators.size();
-  for (size_t s = 0; s < steps; ++s)
+  for (size_t s = 0; s < program.operators.size(); ++s)
     hasBody |= inBody(int(s));
+  findForward(func);
+  findFree(func);
+}
+
+void ProgramParts::findForward(func::FuncOp func) {
+  const size_t steps = program.operators.size();
   forward.assign(steps, false);
+  averages.assign(steps, false);
   std::vector<bool> seen(steps, false);
-  llvm::SmallVector<Value> work = findGoals(func, program.flow);
-  while (!work.empty()) {
-    const int maker = makerOf(work.pop_back_val());
-    if (maker < 0 || seen[size_t(maker)])
-      continue;
-    seen[size_t(maker)] = true;
-    forward[size_t(maker)] = !hasBody || inBody(maker);
-    for (Value operand : program.operators[size_t(maker)]->getOperands())
-      work.push_back(operand);
+  bool ofStates = false;
+  for (llvm::SmallVector<Value> work : findGoals(func, program.flow)) {
+    while (!work.empty()) {
+      const int maker = makerOf(work.pop_back_val());
+      if (maker < 0 || seen[size_t(maker)])
+        continue;
+      seen[size_t(maker)] = true;
+      forward[size_t(maker)] = !hasBody || inBody(maker);
+      averages[size_t(maker)] = forward[size_t(maker)] && ofStates;
+      for (Value operand : program.operators[size_t(maker)]->getOperands())
+        work.push_back(operand);
+    }
+    ofStates = true;
   }
+}
+
+void ProgramParts::findFree(func::FuncOp func) {
   // By what a step depends on: nothing but constants and the step's number, or the model's inputs as well.
   enum Sources { Known, Inputs, Others };
-  std::vector<Sources> sources(steps, Others);
-  free.assign(steps, false);
+  std::vector<Sources> sources(program.operators.size(), Others);
+  free.assign(program.operators.size(), false);
   for (int s : order) {
     Operation *op = program.operators[size_t(s)];
     Sources from = isa<dist::CollectiveOp, dist::ReceiveOp>(op) || graph::isAccumulation(op) ? Others : Known;

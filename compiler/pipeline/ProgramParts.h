@@ -4,6 +4,7 @@
 //
 //   forward   what the loss, the metrics, the outputs and the states depend on that micro-batches carry on; of a
 //             program with micro-batches only what is in the body
+//   averages  of the forward steps those on which new states alone depend, such as a running mean
 //   free      what every stage that reads it may compute for itself: it depends on constants and the number of the step
 //             alone, or it is elementwise, or moves nothing, and depends on the model's inputs as well
 //
@@ -26,8 +27,12 @@ struct ProgramParts {
 
   graph::FunctionFlow program;
   bool hasBody = false;
-  std::vector<int> order;          // of the steps: by sections, and what is read before what reads it
-  std::vector<bool> forward, free; // by step
+  std::vector<int> order;                    // of the steps: by sections, and what is read before what reads it
+  std::vector<bool> forward, averages, free; // by step
+
+private:
+  void findForward(mlir::func::FuncOp func);
+  void findFree(mlir::func::FuncOp func);
 };
 
 /// The function that decides how a module is cut: the training step, else the first one.

@@ -129,6 +129,16 @@ def images(c):
 
 
 @case
+def averages_stay_with_their_layer(c):
+    """Running means are no work, so that a cut could put them into any stage. Evaluation has its layers where they are."""
+    for stages in 2, 3:
+        plan = c.compile("resnet18_cifar_train", f"stage={stages}", 4)
+        expect(not [name for name in firsts(c) if "running" in name], c.told)
+        kernels = [int(n) for n in re.findall(r"^ +eval: (\d+) kernels", c.run(c.bin / "tessera-dump", plan), re.M)]
+        expect(len(kernels) == stages and min(kernels) >= 60 // stages // 2, f"kernels of @eval by stage: {kernels}")
+
+
+@case
 def tied_table(c):
     parts = 4
     model, (batch, length, words) = c.bert(batch=2)
