@@ -1,5 +1,6 @@
 //===- Collective.cpp - names, bytes and the default price of collectives ---------------------===//
 #include "dialects/dist/Reshard.h"
+#include "dialects/dist/wire/WirePlanner.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -37,16 +38,16 @@ static double mostOf(const Collective &exchange, int64_t PeerLoad::*part) {
 }
 
 double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
+  if (c.wire) {
+    double sum = 0;
+    for (const SentPart &part : sentBy(mesh, c, elementBytes))
+      sum += bytesSent(mesh, part.collective, part.elementBytes);
+    return sum;
+  }
   double in = double(elementBytes);
   for (int64_t d : c.localIn)
     in *= double(d);
   double n = double(mesh.size(c.axes));
-  if (c.wire.kind == Wire::Kind::Factors) { // each of them is all-reduced, whatever a rank reads of the sum
-    const MatrixView matrix(c.localIn);
-    return 2 * (n - 1) / n * double(c.wire.rank * (matrix.rows + matrix.columns)) * double(elementBytes);
-  }
-  if (c.wire)
-    in *= c.wire.numbers() + c.wire.scales();
   switch (c.kind) {
   case CollectiveKind::Slice:
   case CollectiveKind::Fit:
