@@ -18,6 +18,7 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/InPlace.h"
+#include "dialects/graph/OperandParts.h"
 #include "dialects/graph/flow/Messages.h"
 #include "dialects/graph/flow/Sections.h"
 #include "runtime/plan/Alignment.h"
@@ -323,6 +324,11 @@ private:
         // A loop reads the sum so far behind its own inputs, an addition before its operand.
         step.inputs.insert(isa<graph::FusedOp>(op) ? step.inputs.end() : step.inputs.begin(), *buffer);
       }
+    }
+    if (op->hasAttr(graph::kReadAsPartAttr)) { // its readers are told which part
+      layout_.buffers.pop_back();
+      buffers_[op->getResult(0)] = step.inputs[0];
+      return Error::success();
     }
     if (graph::isView(op)) {
       const LayoutBuffer &whole = layout_.buffers[step.inputs[0]];

@@ -6,7 +6,9 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/OperandParts.h"
 #include "dialects/graph/flow/Messages.h"
+#include "runtime/plan/OperandParts.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/lanes/RunBeside.h"
 
@@ -504,6 +506,8 @@ Error writeAttributes(Operation *op, RankFunction rankOf,
   for (NamedAttribute attribute : op->getAttrDictionary())
     if (!attribute.getName().strref().contains('.'))
       list.set(attribute.getName(), attribute.getValue());
+  if (std::optional<SmallVector<int64_t>> parts = graph::operandParts(op))
+    list.set(rt::kOperandParts, DenseI64ArrayAttr::get(op->getContext(), *parts));
   if (auto perRank = op->getAttrOfType<ArrayAttr>(dist::kPerRankAttr)) {
     const int64_t rank = rankOf();
     if (rank >= int64_t(perRank.size()) || !isa<DictionaryAttr>(perRank[rank]))

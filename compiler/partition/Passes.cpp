@@ -37,8 +37,10 @@ void buildOrderPipeline(OpPassManager &manager, bool fuse, const JoinedCollectiv
   // Before fusion, since its choice needs the time of every operator.
   if (join)
     manager.addPass(createJoinCollectivesPass(join));
-  if (fuse)
+  if (fuse) {
     manager.addPass(createFusePass());
+    manager.addPass(createMarkPartsPass());
+  }
   // Last, because fusion decides which values are in memory.
   manager.addPass(createSchedulePass());
   manager.addPass(createVerifyLocalPass());

@@ -9,7 +9,8 @@
 //   4 resharded   every change of sharding is a dist.reshard; types still global
 //        dist-localize
 //   5 local       types are one rank's; reshards are dist.collective
-//        dist-optimize-collectives, graph-narrow-products, dist-join-collectives, graph-fuse, graph-schedule
+//        dist-optimize-collectives, graph-narrow-products, dist-join-collectives, graph-fuse,
+//        graph-mark-parts, graph-schedule
 //   6 plan        compiler/emit
 //
 // None of these passes names an operator. They use its sharding rule (ShardingRuleOpInterface), its kind (GraphKinds.h)

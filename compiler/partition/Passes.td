@@ -79,6 +79,15 @@ def NarrowProductsPass : PartitionPass<"graph-narrow-products"> {
   }];
 }
 
+def MarkPartsPass : PartitionPass<"graph-mark-parts"> {
+  let summary = "Lets attention read queries, keys and values where a projection has left them side by side";
+  let description = [{
+    Marks slices whose readers all can read a part of a larger tensor (`graph.read_as_part`): they are no kernels, and
+    their operand lives in their place. A slice of rows that become rows of heads is written as a slice of heads.
+    dialects/graph/OperandParts.h says which readers can.
+  }];
+}
+
 def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
   let summary = "Chooses which collectives are sent as one message, and which run beside kernels";
   let description = [{

@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/InPlace.h"
+#include "dialects/graph/OperandParts.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -12,7 +13,9 @@ using namespace mlir;
 
 namespace tessera::graph {
 
-bool isView(Operation *op) { return llvm::isa<ReshapeOp>(op) || op->hasAttr(kInPlaceAttr); }
+bool isView(Operation *op) {
+  return llvm::isa<ReshapeOp>(op) || op->hasAttr(kInPlaceAttr) || op->hasAttr(kReadAsPartAttr);
+}
 
 bool mayKeepCopy(Operation *op) { return op->hasAttr(kKeepsCopyAttr); }
 

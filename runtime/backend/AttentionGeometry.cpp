@@ -1,6 +1,9 @@
 #include "runtime/backend/AttentionGeometry.h"
+#include "runtime/plan/OperandParts.h"
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 namespace tessera::rt {
 
@@ -47,24 +50,42 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   if (!typed)
     return error("operands are of one floating-point type, and results of that type, or if wide of f32");
 
-  const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape, &v = call.inputs[first + 2].shape;
+  Shape q = call.inputs[first].shape, k = call.inputs[first + 1].shape, v = call.inputs[first + 2].shape;
   size_t rank = q.size();
   if (rank < 3 || k.size() != rank || v.size() != rank)
     return error("q, k and v must have equally many dimensions, at least 3");
-  bool rowsFirst = call.intAttribute("rows_first") != 0;
-  auto rowsOf = [&](const Shape &shape) {
-    AttentionGeometry::Rows r;
-    r.rowsFirst = rowsFirst;
-    r.heads = shape[rank - (rowsFirst ? 2 : 3)];
-    r.rows = shape[rank - (rowsFirst ? 3 : 2)];
-    r.depth = shape[rank - 1];
+  const bool rowsFirst = call.intAttribute("rows_first") != 0, inParts = call.attribute(kOperandParts);
+  const Shape parts = call.intsAttribute(kOperandParts);
+  if (inParts && parts.size() != 12)
+    return error("of q, k and v there are " + std::to_string(parts.size()) + " numbers of parts, not 12");
+  const size_t head = rank - (rowsFirst ? 2 : 3), row = rank - (rowsFirst ? 3 : 2);
+  /// The rows of an operand, whose shape becomes that of its part.
+  auto rowsOf = [&](Shape &shape, size_t operand) -> Result<AttentionGeometry::Rows> {
+    auto r = AttentionGeometry::Rows::whole(shape[head], shape[row], shape[rank - 1], rowsFirst);
+    if (!inParts)
+      return r;
+    const int64_t *part = parts.data() + 4 * operand;
+    for (auto [begin, size, all] : {std::array{part[0], part[1], r.heads}, std::array{part[2], part[3], r.depth}})
+      if (size < 1 || size > all || begin < 0 || begin > all - size)
+        return error("a part of " + std::to_string(size) + " from " + std::to_string(begin) + " on lies outside of " +
+                     str(shape));
+    r.firstHead = part[0];
+    r.firstColumn = part[2];
+    shape[head] = r.heads = part[1];
+    shape[rank - 1] = r.depth = part[3];
     return r;
   };
   AttentionGeometry g;
-  g.q = g.y = rowsOf(q);
-  g.k = rowsOf(k);
-  g.v = rowsOf(v);
-  g.y.depth = g.v.depth;
+  for (auto [rows, shape, operand] : {std::tuple(&g.q, &q, 0), std::tuple(&g.k, &k, 1), std::tuple(&g.v, &v, 2)}) {
+    Result<AttentionGeometry::Rows> found = rowsOf(*shape, size_t(operand));
+    if (!found)
+      return found.status();
+    *rows = *found;
+  }
+  g.y = AttentionGeometry::Rows::whole(g.q.heads, g.q.rows, g.v.depth, rowsFirst);
+  g.dq = g.q.alone();
+  g.dk = g.k.alone();
+  g.dv = g.v.alone();
   g.batch.assign(q.begin(), q.end() - 3);
   if (!std::equal(g.batch.begin(), g.batch.end(), k.begin()) || !std::equal(g.batch.begin(), g.batch.end(), v.begin()))
     return error("q " + str(q) + ", k " + str(k) + " and v " + str(v) + " differ in their batch");

@@ -12,6 +12,11 @@
 //
 // The statistics are log sum e^score of each row, [batch.., heads, rows] in any case: here 2 * 8 * 5 numbers.
 //
+// q, k and v may be parts of what the call is given, as a projection has left them side by side: some heads, and of each
+// row some columns. The attribute kOperandParts has {first head, heads, first column, columns} of each of the three:
+//
+//   three times x [2, 5, 8, 48] with rows_first, parts {0, 8, 0, 16,  0, 8, 16, 16,  0, 8, 32, 16}
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_ATTENTIONGEOMETRY_H
 #define TESSERA_RUNTIME_BACKEND_ATTENTIONGEOMETRY_H
@@ -25,14 +30,28 @@ struct AttentionGeometry {
   struct Rows {
     int64_t heads = 1, rows = 1, depth = 1;
     bool rowsFirst = false;
-    int64_t stride() const { return rowsFirst ? heads * depth : depth; }
-    int64_t base(int64_t batch, int64_t head) const {
-      return rowsFirst ? (batch * rows * heads + head) * depth : (batch * heads + head) * rows * depth;
+    // In a larger tensor: its heads, the elements of its rows, and where in them the part begins.
+    int64_t allHeads = 1, width = 1, firstHead = 0, firstColumn = 0;
+
+    static Rows whole(int64_t heads, int64_t rows, int64_t depth, bool rowsFirst) {
+      return {heads, rows, depth, rowsFirst, heads, depth, 0, 0};
     }
+    /// The elements between rows, between heads, and between batches.
+    int64_t stride() const { return rowsFirst ? allHeads * width : width; }
+    int64_t headStride() const { return rowsFirst ? width : rows * width; }
+    int64_t batchStride() const { return rows * allHeads * width; }
+    int64_t base(int64_t batch, int64_t head) const {
+      return batch * batchStride() + (firstHead + head) * headStride() + firstColumn;
+    }
+    bool isPart() const { return allHeads != heads || width != depth; }
+    /// The same rows in a tensor of their own.
+    Rows alone() const { return whole(heads, rows, depth, rowsFirst); }
+    int64_t elements() const { return heads * rows * depth; }
   };
 
   int64_t batches = 1;
-  Rows q, k, v, y; // dy, dq, dk and dv lie like y, q, k and v
+  Rows q, k, v, y; // dy lies like y
+  Rows dq, dk, dv; // like q, k and v, but never as parts
   double scale = 1, outside = 0;
   bool causal = false;
   int64_t start = 0;

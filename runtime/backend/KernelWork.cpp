@@ -2,6 +2,7 @@
 
 #include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/plan/OperandParts.h"
 #include "runtime/plan/TimeOrder.h"
 
 namespace tessera::rt {
@@ -54,6 +55,12 @@ KernelWork workOf(const KernelCall &call) {
   const bool takesPart = call.name() == kMicroRows || call.name() == "slice" || call.name() == "gather";
   for (size_t i = 0; i < call.inputs.size(); ++i)
     work.bytes += i == 0 && takesPart ? call.outputs[0].bytes() : call.inputs[i].bytes();
+  if (call.attribute(kOperandParts))
+    if (Result<AttentionGeometry> g = attentionGeometry(call))
+      for (auto [i, rows] : {std::pair(0, &g->q), std::pair(1, &g->k), std::pair(2, &g->v)}) {
+        const TensorView &whole = call.inputs[size_t(i) + (call.name() == "attention" ? 0 : 1)];
+        work.bytes -= whole.bytes() - uint64_t(g->batches * rows->elements()) * bytesPerElement(whole.dtype);
+      }
   for (const TensorView &view : call.outputs)
     work.bytes += view.bytes();
   work.flops = flopsOf(call);

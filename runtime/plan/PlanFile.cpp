@@ -1,4 +1,5 @@
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/OperandParts.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/Recipe.h"
@@ -105,14 +106,15 @@ static bool isPart(const plan::Buffer &view, const plan::Buffer &of) {
   return view.offset() != of.offset() || elements(view) != elements(of);
 }
 
+/// Whether a kernel or an instruction has the attribute.
+template <typename T> static bool has(const T &what, std::string_view name) {
+  return std::ranges::any_of(what.attributes(), [&](const plan::Attribute &a) { return a.name() == name; });
+}
+
 /// Whether the kernel rounds where a reader of version 5 would not: between leaves, or at a cast inside a loop.
 static bool roundsInside(const plan::Kernel &kernel) {
-  auto has = [](const auto &attributes, std::string_view name) {
-    return std::ranges::any_of(attributes, [&](const plan::Attribute &a) { return a.name() == name; });
-  };
-  return has(kernel.attributes(), "leaves") ||
-         std::ranges::any_of(kernel.expression().code(),
-                             [&](const plan::Instruction &i) { return has(i.attributes(), "rounds"); });
+  return has(kernel, "leaves") ||
+         std::ranges::any_of(kernel.expression().code(), [](const plan::Instruction &i) { return has(i, "rounds"); });
 }
 
 uint32_t neededVersion(const plan::Plan &plan) {
@@ -138,6 +140,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 4u);
       if (roundsInside(step.kernel()))
         needed = std::max(needed, 6u);
+      if (has(step.kernel(), kOperandParts)) // a reader of version 7 would take the operands as a whole
+        needed = std::max(needed, 8u);
     }
   }
   return needed;

@@ -146,10 +146,10 @@ private:
   void backward(int64_t batch, int64_t keyHead, float *scratch) {
     float *p = scratch, *ds = p + block_ * line_, *t = ds + block_ * line_;
     const float *k = k_ + g_.k.base(batch, keyHead), *v = v_ + g_.v.base(batch, keyHead);
-    float *dk = out_[1] + g_.k.base(batch, keyHead), *dv = out_[2] + g_.v.base(batch, keyHead);
+    float *dk = out_[1] + g_.dk.base(batch, keyHead), *dv = out_[2] + g_.dv.base(batch, keyHead);
     for (int64_t j = 0; j < g_.keys(); ++j) {
-      std::fill_n(dk + j * g_.k.stride(), g_.k.depth, 0.0f);
-      std::fill_n(dv + j * g_.v.stride(), g_.v.depth, 0.0f);
+      std::fill_n(dk + j * g_.dk.stride(), g_.k.depth, 0.0f);
+      std::fill_n(dv + j * g_.dv.stride(), g_.v.depth, 0.0f);
     }
     for (int64_t head = keyHead * g_.group(); head < (keyHead + 1) * g_.group(); ++head)
       for (int64_t first = 0; first < g_.rows(); first += block_) {
@@ -160,7 +160,7 @@ private:
         const float *known = statistics_ ? statistics_ + g_.lineBase(batch, head) + first : nullptr;
         int64_t used = probabilities(batch, head, first, rows, p, known, nullptr);
         multiply(rows, used, g_.v.depth, 1, {dy, g_.y.stride()}, {v, g_.v.stride(), true}, 0, ds, line_);
-        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.v.stride());
+        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.dv.stride());
         for (int64_t i = 0; i < rows; ++i) {
           float *line = ds + i * line_;
           if (y_)
@@ -172,8 +172,9 @@ private:
           int64_t inside = std::min(used, g_.inside(first + i));
           std::fill(line + inside, line + used, 0.0f);
         }
-        multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0, out_[0] + at, g_.q.stride());
-        multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1, dk, g_.k.stride());
+        multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0,
+                 out_[0] + g_.dq.base(batch, head) + first * g_.dq.stride(), g_.dq.stride());
+        multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1, dk, g_.dk.stride());
       }
   }
 

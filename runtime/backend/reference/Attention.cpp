@@ -93,7 +93,7 @@ template <typename T> struct Attention {
           double grad = 0;
           for (int64_t j = 0; j < inside; ++j)
             grad += ds[j] * double(keys[j * g.k.stride() + d]);
-          dq[g.q.base(batch, head) + i * g.q.stride() + d] = static_cast<T>(grad);
+          dq[g.dq.base(batch, head) + i * g.dq.stride() + d] = static_cast<T>(grad);
         }
         for (int64_t j = 0; j < g.keys(); ++j) {
           for (int64_t d = 0; d < depth; ++d)
@@ -103,8 +103,8 @@ template <typename T> struct Attention {
         }
       }
     for (int64_t j = 0; j < g.keys(); ++j) {
-      std::copy_n(sumK.data() + j * depth, depth, dk + g.k.base(batch, keyHead) + j * g.k.stride());
-      std::copy_n(sumV.data() + j * width, width, dv + g.v.base(batch, keyHead) + j * g.v.stride());
+      std::copy_n(sumK.data() + j * depth, depth, dk + g.dk.base(batch, keyHead) + j * g.dk.stride());
+      std::copy_n(sumV.data() + j * width, width, dv + g.dv.base(batch, keyHead) + j * g.dv.stride());
     }
   }
 };

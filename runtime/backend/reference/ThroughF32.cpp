@@ -21,10 +21,10 @@ public:
     if (isHalf(call.outputs[0].dtype))
       wide_.narrowed = call.outputs[0].dtype;
     for (std::vector<TensorView> *views : {&wide_.inputs, &wide_.outputs})
-      for (TensorView &view : *views)
-        if (isHalf(view.dtype)) {
+      for (size_t i = 0; i < views->size(); ++i)
+        if (TensorView &view = (*views)[i]; isHalf(view.dtype)) {
           view.dtype = wide;
-          copies_ += (view.bytes() + 63) / 64 * 64;
+          copies_ += views == &wide_.inputs && copyOf(i) < i ? 0 : (view.bytes() + 63) / 64 * 64;
         }
   }
 
@@ -45,6 +45,10 @@ public:
     auto lay = [&](const std::vector<TensorView> &views, std::vector<TensorView> &wide) {
       for (size_t i = 0; i < views.size(); ++i)
         if (isHalf(views[i].dtype)) {
+          if (&views == &call_.inputs && copyOf(i) < i) {
+            wide[i].data = wide[copyOf(i)].data;
+            continue;
+          }
           wide[i].data = place;
           place += (wide[i].bytes() + 63) / 64 * 64;
         }
@@ -52,7 +56,8 @@ public:
     lay(call_.inputs, wide_.inputs);
     lay(call_.outputs, wide_.outputs);
     for (size_t i = 0; i < call_.inputs.size(); ++i)
-      convert(call_.inputs[i], wide_.inputs[i]);
+      if (copyOf(i) == i)
+        convert(call_.inputs[i], wide_.inputs[i]);
     BindResult bound = bind_(wide_); // bound anew, since the scratch memory may lie elsewhere in every run
     if (!bound)
       return bound.status();
@@ -63,6 +68,15 @@ public:
   }
 
 private:
+  /// The first of the operands that are the same tensor as this one, as where each is a part of it.
+  size_t copyOf(size_t input) const {
+    for (size_t i = 0; i < input; ++i)
+      if (call_.inputs[i].data == call_.inputs[input].data && call_.inputs[i].dtype == call_.inputs[input].dtype &&
+          call_.inputs[i].shape == call_.inputs[input].shape)
+        return i;
+    return input;
+  }
+
   void convert(const TensorView &from, const TensorView &to) const {
     int64_t n = from.elements();
     auto each = [&](const auto *x, auto *y, auto f) {

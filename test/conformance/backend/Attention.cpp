@@ -55,6 +55,10 @@ struct AttentionCase : Case {
       AttentionCase before(s_, attributes_, type_, wide_);
       std::vector<uint32_t> copies;
       for (size_t i = 0; i < operands.size(); ++i) {
+        if (i > 0 && operands[i] == operands[0]) {
+          copies.push_back(copies[0]);
+          continue;
+        }
         copies.push_back(before.plan.buffer(i < 3 ? type_ : plan::F32, plan.shapeOf(operands[i])));
         before.inputs[copies.back()] = inputs[operands[i]];
       }
@@ -155,6 +159,34 @@ TEST_CASE("attention of 16 bits", "[conformance]") {
     const Shape mask = {2, 1, 1, 130};
     checkAttention(random, {{2}, 1, 1, 65, 130, 24, 16, true}, {{"scale", 0.125}}, &mask, type);
   }
+}
+
+TEST_CASE("attention of parts of larger tensors", "[conformance]") {
+  Random random(26);
+  for (const plan::DType type : {plan::F32, plan::BF16})
+    for (const bool rowsFirst : {false, true})
+      for (const bool columns : {false, true})
+        for (const bool grad : {false, true}) {
+          // 3 batches, 4 heads of queries for 2 of keys, 33 rows, 16 columns, side by side as columns or as heads.
+          const AttentionShape s = {{3}, 2, columns ? 1 : 2, 33, 33, 16, 16, rowsFirst};
+          const int64_t heads = s.heads * s.group;
+          AttentionCase c(s,
+                          {{"scale", 0.25},
+                           {"causal", int64_t(1)},
+                           {"outside", -1e9},
+                           {"start", int64_t(0)},
+                           {"operand_parts", columns ? Shape{0, 2, 0, 16, 0, 2, 16, 16, 0, 2, 32, 16}
+                                                     : Shape{0, heads, 0, 16, heads, 2, 0, 16, heads + 2, 2, 0, 16}}},
+                          type, false);
+          c.what = std::string(grad ? "attention_grad" : "attention") + " of parts" +
+                   (rowsFirst ? ", rows first" : "") + (columns ? ", columns" : ", heads");
+          const uint32_t x = c.input(random, type, s.tensor(columns ? 2 : heads + 4, 33, columns ? 48 : 16));
+          if (grad)
+            c.backward(c.input(random, type, c.y()), {x, x, x}, true);
+          else
+            c.forward({x, x, x}, true);
+          check(c);
+        }
 }
 
 TEST_CASE("attention that is stored in 16 bits", "[conformance]") {

@@ -79,6 +79,14 @@ TEST_CASE("attention counts the scores that a row sees") {
   CHECK(kept.flops == plain.flops);
   CHECK(kept.bytes == plain.bytes + 4 * 2 * 6 * 4);
   CHECK(known.flops == 2.0 * inside * (3 * 8 + 2 * 16));
+  // What is a part of a larger tensor counts as the part.
+  const Shape all3 = {2, 12, 4, 20}, keys = {2, 3, 5, 24};
+  Attributes parts = causal;
+  parts["operand_parts"] = Shape{6, 6, 8, 8, 0, 3, 0, 8, 0, 3, 8, 16};
+  const KernelWork inside3 = kernel("attention", {all3, keys, keys}, {y}, parts),
+                   gradient3 = kernel("attention_grad", {y, all3, keys, keys, y, lines}, {q, k, v}, parts);
+  CHECK((inside3.bytes == plain.bytes && inside3.flops == plain.flops));
+  CHECK((gradient3.bytes == known.bytes && gradient3.flops == known.flops));
 }
 
 TEST_CASE("a fused loop has one operation per instruction and element") {

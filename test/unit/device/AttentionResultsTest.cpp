@@ -118,6 +118,29 @@ TEST_CASE("the gradients of queries, keys and values are written side by side") 
     }
 }
 
+TEST_CASE("gradients side by side in other views") {
+  // [2, 20, 3, n] as rows of all heads, and whole batches one after the other.
+  for (const int64_t dim : {1, 2}) {
+    Attention a(true);
+    const std::vector<uint32_t> d = a.backward();
+    const Shape whole = dim == 2 ? Shape{2, 20, 42} : Shape{2, 20 * 42};
+    std::vector<uint32_t> views;
+    for (size_t i = 0; i < 3; ++i)
+      views.push_back(a.p.alias(d[i], dim == 2 ? Shape{2, 20, i < 2 ? 12 : 18} : Shape{2, 20 * (i < 2 ? 12 : 18)}));
+    a.p.kernel("concat", views, {a.output(whole)}, {{"dim", dim}});
+    CHECK(a.places() == Places{1, 1});
+  }
+  // Pieces of a row and a half.
+  Attention b(true);
+  const std::vector<uint32_t> d = b.backward();
+  std::vector<uint32_t> views;
+  for (size_t i = 0; i < 3; ++i)
+    views.push_back(b.p.alias(d[i], {40, i < 2 ? 12 : 18}));
+  b.p.kernel("concat", {b.p.alias(d[0], {80, 6}), b.p.alias(d[1], {80, 6}), b.p.alias(d[2], {80, 9})},
+             {b.output({80, 21})}, {{"dim", int64_t(1)}});
+  CHECK(b.places() == Places{0, 1});
+}
+
 TEST_CASE("attention of 16 bits reads and writes them, in bfloat16 by tensor cores") {
   for (const plan::DType type : {plan::BF16, plan::F16}) {
     Attention a(true, type);

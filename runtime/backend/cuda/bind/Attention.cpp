@@ -1,6 +1,7 @@
 // Attention and its gradient as library products with generated kernels between them that work on lines of scores; and
 // the choice between that, the library's attention and tiles.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 
 #include <algorithm>
@@ -25,11 +26,11 @@ public:
   CudaKernel backward() {
     const TensorView dy = rows(0, g_.y), q = rows(1, g_.q), k = rows(2, g_.k), v = rows(3, g_.v);
     const TensorView p = probabilities(q, k), ds = scores();
-    product(p, dy, true, false, result(2, g_.v));
+    product(p, dy, true, false, result(2, g_.dv));
     product(dy, v, false, true, ds);
     lines(kernels::kAttentionScoreGradient, {at(p.data), at(ds.data)}, {});
-    product(ds, k, false, false, result(0, g_.q));
-    product(ds, q, true, false, result(1, g_.k));
+    product(ds, k, false, false, result(0, g_.dq));
+    product(ds, q, true, false, result(1, g_.dk));
     return finish();
   }
 
@@ -69,8 +70,25 @@ private:
     add(bindMovement(make(kernel, {from}, to)));
   }
 
+  /// Heads first.
+  void copyPart(const TensorView &from, const TensorView &to, const Rows &r) {
+    StridedCopy copy;
+    copy.sizes = {g_.batches, r.heads, r.rows, r.depth};
+    copy.toStrides = rowMajorStrides(copy.sizes);
+    copy.fromStrides = {r.batchStride(), r.headStride(), r.stride(), 1};
+    copy.elementBytes = bytesPerElement(to.dtype);
+    Place first = at(from.data);
+    first.value += uint64_t(r.base(0, 0)) * copy.elementBytes;
+    kernel_.actions.push_back(launchLoop(stridedCopy(copy), to.elements(), {first, at(to.data)}));
+  }
+
   TensorView rows(size_t operand, const Rows &r) {
     TensorView view = call_.inputs[operand];
+    if (r.isPart()) {
+      TensorView copy = temporary(grouped(r));
+      copyPart(view, copy, r);
+      return copy;
+    }
     view.shape = grouped(r);
     if (!r.rowsFirst)
       return view;

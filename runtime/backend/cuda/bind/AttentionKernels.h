@@ -22,8 +22,8 @@ struct PlacedRows {
   plan::DType type = plan::F32;
   int64_t row = 0, head = 0, batch = 0;
 };
-/// As `r` says, in a tensor whose rows of heads have `width` elements: those of `r`, and others beside them.
-PlacedRows placedRows(const AttentionGeometry::Rows &r, Place first, plan::DType type, int64_t width);
+/// As `r` says, in a tensor at this place.
+PlacedRows placedRows(const AttentionGeometry::Rows &r, Place tensor, plan::DType type);
 
 /// Where everything lies but the bias and what attention keeps for its gradient: dy, q, k, v of the call, and its
 /// results. Operands are of one type, results, too.

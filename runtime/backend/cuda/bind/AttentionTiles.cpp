@@ -103,19 +103,16 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const 
 
 } // namespace
 
-PlacedRows placedRows(const AttentionGeometry::Rows &r, Place first, plan::DType type, int64_t width) {
-  PlacedRows rows{first, type};
-  rows.row = (r.rowsFirst ? r.heads : 1) * width;
-  rows.head = (r.rowsFirst ? 1 : r.rows) * width;
-  rows.batch = r.rows * r.heads * width;
-  return rows;
+PlacedRows placedRows(const AttentionGeometry::Rows &r, Place tensor, plan::DType type) {
+  tensor.value += uint64_t(r.base(0, 0)) * bytesPerElement(type);
+  return {tensor, type, r.stride(), r.headStride(), r.batchStride()};
 }
 
 AttentionPlaces attentionPlaces(const KernelCall &call) {
   const AttentionGeometry g = *attentionGeometry(call);
   AttentionPlaces places;
   auto add = [](std::vector<PlacedRows> &list, const AttentionGeometry::Rows &r, const TensorView &view) {
-    list.push_back(placedRows(r, at(view.data), view.dtype, r.depth));
+    list.push_back(placedRows(r, at(view.data), view.dtype));
   };
   const bool gradient = call.name() == "attention_grad";
   const TensorView *operand = call.inputs.data() + (gradient ? 1 : 0);
@@ -125,9 +122,9 @@ AttentionPlaces attentionPlaces(const KernelCall &call) {
   add(places.operands, g.k, operand[1]);
   add(places.operands, g.v, operand[2]);
   if (gradient) {
-    add(places.results, g.q, call.outputs[0]);
-    add(places.results, g.k, call.outputs[1]);
-    add(places.results, g.v, call.outputs[2]);
+    add(places.results, g.dq, call.outputs[0]);
+    add(places.results, g.dk, call.outputs[1]);
+    add(places.results, g.dv, call.outputs[2]);
   } else {
     add(places.results, g.y, call.outputs[0]);
   }

@@ -186,7 +186,7 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   if (const TensorView *statistics = statisticsOf(call)) {
     kept.statistics = at(statistics->data);
     if (gradient)
-      kept.y = placedRows(g.y, at(call.inputs[kGradientY].data), type, g.y.depth);
+      kept.y = placedRows(g.y, at(call.inputs[kGradientY].data), type);
     if (statistics->dtype != plan::F32 || kept.statistics->value % 16 != 0 || (kept.y && !aligned(*kept.y)))
       return {};
   }

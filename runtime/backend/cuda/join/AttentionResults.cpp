@@ -86,29 +86,54 @@ private:
     if (!e || e->bits != 0 || reader.outputs.size() != 1 || to.elements() != made.elements() ||
         bytesPerElement(to.dtype) != 2 || !isFloat(to.dtype))
       return std::nullopt;
-    return std::vector<PlacedRows>{placedRows(attentionGeometry(call())->y, at(to.data), to.dtype, made.shape.back())};
+    return std::vector<PlacedRows>{placedRows(attentionGeometry(call())->y, at(to.data), to.dtype)};
   }
 
-  /// The results side by side in the rows of a concatenation.
+  /// The rows of a result in a tensor into which the pieces of `piece` elements that follow each other in the result are
+  /// put `apart` elements apart; nothing where rows, heads and batches do not lie evenly there.
+  static std::optional<PlacedRows> inPieces(const AttentionGeometry::Rows &r, Place first, plan::DType type,
+                                            int64_t batches, int64_t piece, int64_t apart) {
+    PlacedRows rows = placedRows(r, first, type);
+    int64_t element = 1;
+    for (auto [stride, count] : {std::pair(&element, r.depth), std::pair(&rows.row, r.rows),
+                                 std::pair(&rows.head, r.heads), std::pair(&rows.batch, batches)}) {
+      const int64_t extent = *stride * count; // of it and what is inside
+      if (piece % extent == 0)
+        continue;
+      if (*stride % piece != 0)
+        return std::nullopt;
+      *stride = *stride / piece * apart;
+    }
+    return element == 1 ? std::optional(rows) : std::nullopt;
+  }
+
+  /// The results side by side in a concatenation.
   std::optional<std::vector<PlacedRows>> beside(size_t s) const {
     const KernelCall &reader = calls_[s];
     const size_t results = call().outputs.size();
     if (reader.name() != "concat" || reader.inputs.size() != results)
       return std::nullopt;
     const TensorView &to = reader.outputs[0];
-    if (reader.intAttribute("dim") != int64_t(to.shape.size()) - 1)
-      return std::nullopt;
+    const auto dim = size_t(reader.intAttribute("dim"));
+    int64_t within = 1; // elements of each step along the dimension
+    for (size_t d = dim + 1; d < to.shape.size(); ++d)
+      within *= to.shape[d];
     const AttentionGeometry g = *attentionGeometry(call());
-    const AttentionGeometry::Rows *rows[] = {&g.q, &g.k, &g.v};
+    const AttentionGeometry::Rows *rows[] = {&g.dq, &g.dk, &g.dv};
     std::vector<PlacedRows> stored(results);
     for (size_t o = 0; o < results; ++o) {
       const std::optional<size_t> i = reads(s, o);
-      if (!i || reader.inputs[*i].data != call().outputs[o].data || reader.inputs[*i].shape != call().outputs[o].shape)
+      if (!i || reader.inputs[*i].data != call().outputs[o].data ||
+          reader.inputs[*i].elements() != call().outputs[o].elements() || to.dtype != call().outputs[o].dtype)
         return std::nullopt;
       Place place = at(to.data);
       for (size_t before = 0; before < *i; ++before)
-        place.value += uint64_t(reader.inputs[before].shape.back()) * bytesPerElement(to.dtype);
-      stored[o] = placedRows(*rows[o], place, to.dtype, to.shape.back());
+        place.value += uint64_t(reader.inputs[before].shape[dim] * within) * bytesPerElement(to.dtype);
+      const std::optional<PlacedRows> found =
+          inPieces(*rows[o], place, to.dtype, g.batches, reader.inputs[*i].shape[dim] * within, to.shape[dim] * within);
+      if (!found)
+        return std::nullopt;
+      stored[o] = *found;
     }
     return stored;
   }

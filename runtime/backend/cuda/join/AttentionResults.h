@@ -3,8 +3,9 @@
 //   attention(q, k, v) -> t;  cast t -> y                           =>   attention that stores y
 //   attention_grad(..) -> dq, dk, dv;  concat dq, dk, dv -> y       =>   attention_grad that stores the parts of y
 //
-// That is done where nothing else reads the results. The conversion is to 16 bits and nothing else, the concatenation
-// along the last dimension. Statistics that attention keeps for its gradient stay where they are.
+// That is done where nothing else reads the results. The conversion is to 16 bits and nothing else. The concatenation
+// may be of other views of the results, if rows, heads and batches of each lie evenly in it. Statistics that attention
+// keeps for its gradient stay where they are.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_ATTENTIONRESULTS_H
