@@ -67,13 +67,15 @@ enum {
   TESSERA_EPILOGUE_BIAS = 1, /* + bias[n], of the result's type */
   TESSERA_EPILOGUE_KEEP = 2, /* what the function below is applied to is stored to aux, too */
   TESSERA_EPILOGUE_RELU = 4, /* max(x, 0) */
-  TESSERA_EPILOGUE_GELU = 8  /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+  TESSERA_EPILOGUE_GELU = 8, /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+  TESSERA_EPILOGUE_SUM = 16  /* nothing; the sums of b over k are stored to aux[n]. Alone, without a batch, and b is not
+                                transposed */
 };
 
 /* y[b] = a[b] * b[b], row-major; a is m x k or its transpose, b is k x n or its transpose. Matrices of a
    batch are `stride*` elements apart; a stride of 0 repeats the matrix. All matrices begin at multiples of
    `alignment` bytes. `dtype` is that of a and b, `resultType` that of y, aux and bias: the same, or F32 for
-   operands of 16 bits; sums are in F32 at least. aux lies like y. */
+   operands of 16 bits; sums are in F32 at least. aux lies like y, but for sums. */
 typedef struct {
   int32_t dtype, resultType, tf32;
   int32_t alignment, epilogue;

@@ -74,6 +74,12 @@ void multiply(const TesseraMatMul &w, const TesseraOperands &o) {
           sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
         store(w.resultType, o.y, at, sum);
       }
+  for (int64_t n = 0; n < w.n && w.epilogue & TESSERA_EPILOGUE_SUM; ++n) {
+    double sum = 0;
+    for (int64_t k = 0; k < w.k; ++k)
+      sum += b[k * w.n + n];
+    store(w.resultType, o.aux, n, sum);
+  }
 }
 
 /// The place of element (outer, inner, point) of a tensor of `inners` times `points` per outer.
@@ -274,6 +280,8 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
   // These are the formulas of cuBLASLt.
   const bool gelu = what->epilogue & TESSERA_EPILOGUE_GELU;
   if (((what->epilogue & TESSERA_EPILOGUE_KEEP) && (!gelu || what->n % 8 != 0)) ||
+      ((what->epilogue & TESSERA_EPILOGUE_SUM) &&
+       (what->epilogue != TESSERA_EPILOGUE_SUM || what->batch != 1 || what->transposeB)) ||
       (what->epilogue && what->dtype == TESSERA_F64))
     return fail(m, "no such epilogue", TESSERA_UNSUPPORTED);
   *op = new TesseraOp{*what};
@@ -359,7 +367,7 @@ int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, 
   const TesseraOperands o = *operands;
   if (const auto *matmul = std::get_if<TesseraMatMul>(&what);
       matmul && (((matmul->epilogue & TESSERA_EPILOGUE_BIAS) && !o.bias) ||
-                 ((matmul->epilogue & TESSERA_EPILOGUE_KEEP) && !o.aux)))
+                 ((matmul->epilogue & (TESSERA_EPILOGUE_KEEP | TESSERA_EPILOGUE_SUM)) && !o.aux)))
     return fail(m, "an epilogue without its operand");
   if (const auto *attention = std::get_if<TesseraAttention>(&what); attention && !hasTensors(*attention, o))
     return fail(m, "attention without one of its tensors, or with one that begins within 16 bytes");

@@ -46,7 +46,7 @@ struct MatMulOp final : TesseraOp {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace = 0;
-  bool isDouble = false;
+  bool isDouble = false, sums = false;
   const void *bias = nullptr, *aux = nullptr; // the pointers that the description holds
 
   ~MatMulOp() override {
@@ -62,9 +62,9 @@ struct MatMulOp final : TesseraOp {
     const double one64 = 1, zero64 = 0;
     const void *alpha = isDouble ? static_cast<const void *>(&one64) : &one;
     const void *beta = isDouble ? static_cast<const void *>(&zero64) : &zero;
-    if (int32_t code = point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias, bias, m))
+    if (int32_t code = point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, sums ? o.aux : o.bias, bias, m))
       return code;
-    if (int32_t code = point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, o.aux, aux, m))
+    if (int32_t code = point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, sums ? nullptr : o.aux, aux, m))
       return code;
     TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, o.b, first, o.a, second, beta, o.y, result, o.y, result,
                                 &algorithm, o.workspace, workspace, d->streams[TESSERA_COMPUTE_STREAM]),
@@ -106,18 +106,22 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
   const bool bias = w.epilogue & TESSERA_EPILOGUE_BIAS, keep = w.epilogue & TESSERA_EPILOGUE_KEEP;
   const bool gelu = w.epilogue & TESSERA_EPILOGUE_GELU, relu = w.epilogue & TESSERA_EPILOGUE_RELU;
   // The value that cuBLASLt keeps for ReLU is a bit mask, and for GELU it needs rows of a multiple of 8 elements.
-  if ((keep && (!gelu || w.n % 8 != 0)) || (gelu && relu) || op.isDouble)
+  op.sums = w.epilogue & TESSERA_EPILOGUE_SUM;
+  const bool single = w.epilogue == TESSERA_EPILOGUE_SUM && w.batch == 1 && !w.transposeB;
+  if ((keep && (!gelu || w.n % 8 != 0)) || (gelu && relu) || (op.sums && !single) || op.isDouble)
     return fail(m, "cuBLASLt has no such epilogue", TESSERA_UNSUPPORTED);
+  // What it sums over k is its first operand, our b. What it calls the gradient of a bias is of the result's type.
   const cublasLtEpilogue_t epilogue =
-      gelu   ? (keep ? (bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
-                     : (bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU))
-      : relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
-             : CUBLASLT_EPILOGUE_BIAS;
+      op.sums ? CUBLASLT_EPILOGUE_BGRADA
+      : gelu  ? (keep ? (bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
+                      : (bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU))
+      : relu  ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
+              : CUBLASLT_EPILOGUE_BIAS;
   TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                "describing an epilogue");
   // The choice of an algorithm reads only the alignment of these addresses. run() sets the real ones.
   const void *aligned = reinterpret_cast<const void *>(static_cast<uintptr_t>(w.alignment));
-  if (bias)
+  if (bias || op.sums)
     if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned, op.bias, m))
       return code;
   if (keep) {

@@ -3,6 +3,7 @@
 #include "runtime/backend/cuda/join/AddingConvs.h"
 #include "runtime/backend/cuda/join/AttentionResults.h"
 #include "runtime/backend/cuda/join/Batches.h"
+#include "runtime/backend/cuda/join/ColumnSums.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
 #include "runtime/backend/cuda/join/SumLoops.h"
 
@@ -91,6 +92,11 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
         joins.join(kernel.kernel.set, *place);
     }
   };
+  auto joinSums = [&](SumsOf which) {
+    if (products)
+      joinFrom(FoundKernel::Kind::Product,
+               [&](size_t s) { return columnSumsFrom(program, calls, s, uses, joins, options, which); });
+  };
   auto joinLoops = [&](BatchOf which) {
     joinBatches(joins, program, calls, uses, options, which, [&](const JoinedKernel &batch, size_t place) {
       return take({batch, batch.set.steps.front(), place, FoundKernel::Kind::Batch});
@@ -99,6 +105,7 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
   if (products) {
     joinFrom(FoundKernel::Kind::Product,
              [&](size_t s) { return productFrom(program, calls, s, uses, joins, options); });
+    joinSums(SumsOf::NoLoop);
     // Whatever the library refuses, the next one may do.
     for (AttentionBy by : {AttentionBy::Library, AttentionBy::LibraryInParts, AttentionBy::Tiles})
       joinFrom(FoundKernel::Kind::Product,
@@ -111,6 +118,7 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
       addSumLoops(*rows, program, calls, uses, joins, options);
     return rows;
   });
+  joinSums(SumsOf::Any);
   joinFrom(FoundKernel::Kind::Sums, [&](size_t s) { return sumsFrom(program, calls, s, uses, joins, options); });
   joinLoops(BatchOf::Loops);
 }

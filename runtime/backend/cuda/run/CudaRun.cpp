@@ -171,7 +171,7 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel, uint32_t index) {
     operands.y = resolve(matmul->y);
     if (matmul->what.epilogue & TESSERA_EPILOGUE_BIAS)
       operands.bias = resolve(matmul->bias);
-    if (matmul->what.epilogue & TESSERA_EPILOGUE_KEEP)
+    if (matmul->what.epilogue & (TESSERA_EPILOGUE_KEEP | TESSERA_EPILOGUE_SUM))
       operands.aux = resolve(matmul->aux);
   } else if (const auto *conv = std::get_if<LibraryConv>(&bound.action)) {
     operands.a = resolve(conv->a);
