@@ -310,12 +310,32 @@ private:
   int64_t largest_ = 0;
 };
 
+/// Of attention that runs twice, one run makes the statistics that the gradient reads. The other need not write them.
+void dropUnreadStatistics(func::FuncOp func) {
+  for (AttentionOp op : llvm::make_early_inc_range(func.getBody().getOps<AttentionOp>())) {
+    if (!op.getKeepsStatistics() || !op.getStatistics().use_empty())
+      continue;
+    OpBuilder builder(op);
+    NamedAttrList attributes(op->getAttrDictionary());
+    attributes.erase(op.getKeepsStatisticsAttrName());
+    auto made = AttentionOp::create(builder, op.getLoc(), op->getOperands(), attributes.getAttrs());
+    op.getY().replaceAllUsesWith(made.getY());
+    op.erase();
+  }
+}
+
 struct Recompute : impl::RecomputePassBase<Recompute> {
   using Base::Base;
 
   void runOnOperation() override {
     if (getOperation().isExternal() || level == "none")
       return;
+    again();
+    dropUnreadStatistics(getOperation());
+  }
+
+private:
+  void again() {
     if (level == "cheap") {
       Recomputation(getOperation()).cheap();
     } else if (level == "full") {
