@@ -189,6 +189,33 @@ TEST_CASE("attention of parts of larger tensors", "[conformance]") {
         }
 }
 
+TEST_CASE("causal masks to which a bias is added", "[conformance]") {
+  // Several tiles lie beyond the diagonal. The bias lifts the masked scores of some keys, so that these count and the
+  // others do not.
+  Random random(27);
+  for (const plan::DType type : {plan::F32, plan::BF16})
+    for (const bool rowsFirst : {false, true})
+      for (const double outside : {-1e9, -200.0})
+        for (const bool grad : {false, true}) {
+          const AttentionShape s = {{2}, 2, 1, 100, 300, 16, 16, rowsFirst};
+          AttentionCase c(s, {{"scale", 0.25}, {"causal", int64_t(1)}, {"outside", outside}, {"start", int64_t(0)}},
+                          type, true);
+          c.what = std::string(grad ? "attention_grad" : "attention") + " with a lifted mask" +
+                   (rowsFirst ? ", rows first" : "");
+          std::vector<uint32_t> operands;
+          for (const Shape &shape : {c.q(), c.k(), c.v()})
+            operands.push_back(c.input(random, type, shape));
+          operands.push_back(c.input(random, plan::F32, {2, 1, 1, 300}));
+          for (size_t i = 0; i < 600 && outside == -200; ++i)
+            c.inputs[operands.back()][i] += i % 300 >= 220 && i % 300 < 230 ? 198 : 0;
+          if (grad)
+            c.backward(c.input(random, type, c.y()), operands, true);
+          else
+            c.forward(operands, true);
+          check(c);
+        }
+}
+
 TEST_CASE("attention that is stored in 16 bits", "[conformance]") {
   Random random(24);
   const Attributes plain = {{"scale", 0.125}},

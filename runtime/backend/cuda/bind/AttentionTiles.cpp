@@ -16,7 +16,8 @@
 // no atomic operations, and every run gives the same bits.
 //
 // A causal mask replaces scores by a number and promises nothing (docs/adr/0011-attention.md): tiles beyond the
-// diagonal are left out only after every row of the block has shown that what is there is exp(...) = 0.
+// diagonal are left out only after every row of the block has shown that what is there is exp(...) = 0. Where a bias is
+// added to the masked scores, each such tile is asked, and no product is made for that.
 #include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"

@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const T *pq = q + Q_BASE(batch, head) + first * Q_STRIDE, *pk = kk + K_BASE(batch, head / GROUP),
             *pv = v + V_BASE(batch, head / GROUP);
     const B *pb = bias_of(bias, batch, head);
-    const i64 seen = HAS_BIAS ? KEYS : inside(first + rows - 1);
+    const i64 seen = inside(first + rows - 1); // beyond it scores do not depend on q
     A delta[HELD_ROWS], top[HELD_ROWS], sum[HELD_ROWS];
     EACH (i, HELD_ROWS)
       delta[i] = 0;
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         top[i] = lowest, sum[i] = 0;
       bool asked = false;
       for (i64 key0 = 0; key0 < KEYS; key0 += TILE) {
-        if (key0 >= seen && !asked) {
+        if (!HAS_BIAS && key0 >= seen && !asked) {
           // The test is negated, so that nothing is left out where a score is NaN.
           bool counts = false;
           EACH (i, HELD_ROWS)
@@ -73,14 +73,20 @@ extern "C" __global__ void __launch_bounds__(256, 1)
               s[i][j] = 0;
         }
         A largest[HELD_ROWS], part[HELD_ROWS];
+        bool counts = false;
         EACH (i, HELD_ROWS) {
           largest[i] = lowest;
           EACH (j, HELD_KEYS) {
             const i64 key = key_at(t, j), row = row_at(t, i);
-            s[i][j] = key < keys && row < rows ? score(s[i][j], first + row, key0 + key, pb) : lowest;
+            const bool is = key < keys && row < rows;
+            s[i][j] = is ? score(s[i][j], first + row, key0 + key, pb) : lowest;
             largest[i] = op_max(largest[i], s[i][j]);
+            counts |= is && !(s[i][j] - top[i] < (A)UNDERFLOW);
           }
         }
+        // What is added to masked scores may lift them, here and not there.
+        if (HAS_BIAS && key0 >= seen && !__syncthreads_or(counts))
+          continue;
         totals(largest, true, h, t);
         EACH (i, HELD_ROWS) {
           const A now = op_max(top[i], largest[i]);

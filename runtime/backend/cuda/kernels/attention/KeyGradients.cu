@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           const T *pq = q + Q_BASE(batch, head) + first * Q_STRIDE, *py = dy + Y_BASE(batch, head) + first * Y_STRIDE;
           const bool crosses = key0 < inside(first + rows - 1); // the tile has scores that are products
           A s[HELD_ROWS][HELD_KEYS], d[HELD_ROWS][HELD_KEYS];
-          if (crosses || HAS_BIAS)
+          if (crosses)
             product(s, pq, Q_STRIDE, rows, pk, K_STRIDE, keys, DEPTH, h, t);
           else {
             EACH (i, HELD_ROWS)
