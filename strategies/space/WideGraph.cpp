@@ -1,6 +1,7 @@
 #include "strategies/space/WideGraph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace tessera::strategies {
@@ -37,6 +38,14 @@ bool WideShare::disjoint(const WideGraph &wide) const {
       if (wanted.size() > 1)
         return false;
   return true;
+}
+
+Offers Offers::within(double smaller) const {
+  Offers left{std::vector<std::vector<Offer>>(list.size()), smaller, option, mostSets};
+  for (size_t s = 0; s < list.size(); ++s)
+    std::copy_if(list[s].begin(), list[s].end(), std::back_inserter(left.list[s]),
+                 [&](const Offer &offer) { return offer.least <= smaller; });
+  return left;
 }
 
 Offers everyOffer(const WideGraph &wide, const Kept &kept) {

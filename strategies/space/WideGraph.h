@@ -111,6 +111,7 @@ Kept everyOption(const WideGraph &wide);
 struct Offer {
   int32_t state, copy;
   double beyond = 0; // what an answer in which two readers want it costs beyond a bound, at least
+  double least = 0;  // the same with what the state itself costs beyond it
 };
 
 /// By share, in the order of states and copies. A set of them is offered unless an answer that needs all of it costs
@@ -121,6 +122,9 @@ struct Offers {
   /// By node and option: what an answer with it costs beyond the bound at least, besides `beyond`. Empty for a node: 0.
   std::vector<std::vector<double>> option = {};
   size_t mostSets = 4096; // that one option may offer; others are left out
+
+  /// Those among them that a smaller limit leaves.
+  Offers within(double smaller) const;
 };
 
 /// All that two readers may want among the kept options, and that cost something.

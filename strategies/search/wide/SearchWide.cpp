@@ -304,11 +304,12 @@ private:
     return kept;
   }
 
-  /// Finds a limit of the reduced cost that leaves at most `most` entries. Sets `kept` and `offers` to what is below it,
-  /// and returns it.
+  /// Finds a limit of the reduced cost that leaves at most `most` entries. `offers` are those within `room` at least.
+  /// Sets `kept` and `offers` to what is below the limit, and returns it.
   double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, double most, Kept &kept,
                 Offers &offers) const {
     const Kept all = std::move(kept);
+    const Offers every = std::move(offers);
     auto among = [&](double limit) {
       Kept some = below(dual, reduced, limit);
       for (size_t n = 0; n < some.size(); ++n) {
@@ -321,10 +322,13 @@ private:
     double low = 0, high = room;
     while (high - low > kCutOffPrecision * high) {
       const double limit = 0.5 * (low + high);
-      (entries(among(limit), dual.offers(limit, kEvery)) > most ? high : low) = limit;
+      const Kept some = among(limit);
+      // Every option is there without an offer at least.
+      const bool tooMany = entries(some, {}) > most || entries(some, every.within(limit)) > most;
+      (tooMany ? high : low) = limit;
     }
     kept = among(low);
-    offers = dual.offers(low, kEvery);
+    offers = every.within(low);
     return low;
   }
   Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - kBoundRounding) - kBoundRoundingUnits)); }

@@ -485,7 +485,7 @@ Offers WideDual::offers(double limit, size_t most) const {
         std::sort(order.begin(), order.end());
         order.resize(std::min(order.size(), most));
         for (auto [beyond, copy] : order)
-          list.push_back({shared.handed->inTable[row], copy, beyond});
+          list.push_back({shared.handed->inTable[row], copy, beyond, ofProducer[row] + beyond});
       }
       std::sort(list.begin(), list.end(),
                 [](const Offer &a, const Offer &b) { return std::pair(a.state, a.copy) < std::pair(b.state, b.copy); });

@@ -457,6 +457,41 @@ TEST_CASE("a wide bound goes on from the prices of another one") {
   CHECK(near > priced * 3 / 4);
 }
 
+TEST_CASE("offers within a smaller limit are those that the bound makes for it") {
+  Draw draw{std::mt19937_64(32)};
+  int fewer = 0;
+  for (int i = 0; i < 100; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.15 : 0, 0);
+    addShares(draw, wide);
+    const size_t every = std::numeric_limits<size_t>::max();
+    double work = 0;
+    const Kept kept = undominated(wide, {}, work);
+    if (empty(kept) || wide.shares.empty())
+      continue;
+    WideDual dual(wide, kept);
+    for (int pass = 0; pass < 10; ++pass)
+      dual.pass();
+    const Offers all = dual.offers(100, every);
+    for (double limit : {0.0, 5.0, 20.0, 100.0}) {
+      const Offers some = all.within(limit), made = dual.offers(limit, every);
+      REQUIRE(some.limit == limit);
+      REQUIRE(some.option == made.option);
+      REQUIRE(some.list.size() == made.list.size());
+      for (size_t s = 0; s < made.list.size(); ++s) {
+        REQUIRE(some.list[s].size() == made.list[s].size());
+        fewer += made.list[s].size() < all.list[s].size();
+        for (size_t o = 0; o < made.list[s].size(); ++o) {
+          REQUIRE(some.list[s][o].state == made.list[s][o].state);
+          REQUIRE(some.list[s][o].copy == made.list[s][o].copy);
+          REQUIRE(some.list[s][o].beyond == made.list[s][o].beyond);
+        }
+      }
+    }
+  }
+  CHECK(fewer > 50);
+}
+
 TEST_CASE("the wide search equals enumeration under every limit of entries") {
   Draw draw{std::mt19937_64(13)};
   int proven = 0, infeasible = 0;
