@@ -73,6 +73,8 @@ public:
     bool nothing = false;
     for (double before; (before = entries(kept_, offers_)) > limits_.atOnce;) {
       WideDual dual(wide_, kept_);
+      if (!known_.empty())
+        dual.begin(known_);
       dual.setPrices(prices_); // of the round before
       if (isPriced(prices_))
         dual.stepFactor() = kStepFromPrices;
@@ -82,6 +84,7 @@ public:
       if (!first && dropEarly(dual)) {
         if (proven())
           return finish();
+        known_ = dual.known();
         kept_ = undominatedAmong(wide_, std::move(kept_), chosen_, work_);
         offers_ = everyOffer(wide_, kept_);
         continue;
@@ -132,6 +135,7 @@ public:
         result_.solution = best_;
         return finish();
       }
+      known_ = dual.known();
       kept_ = std::move(kept);
       offers_ = std::move(offers);
       if (left > kHardlySmaller * before)
@@ -211,7 +215,10 @@ private:
       return false;
     WideDual dual(wide_, kept_);
     raiseEarly(dual);
-    return !proven() && dropEarly(dual);
+    if (proven() || !dropEarly(dual))
+      return false;
+    known_ = dual.known();
+    return true;
   }
   void raiseEarly(WideDual &dual) { raise(dual, kFirstBoundShare, kFirstBoundShare, kEarlyPasses); }
   bool dropEarly(WideDual &dual) {
@@ -425,6 +432,7 @@ private:
   std::vector<Choice> seeds_;
   Kept kept_;
   Offers offers_;
+  WideDual::Known known_;       // of the last bound, where the next one begins
   std::vector<double> prices_;  // of memory, by point in time; the last search's or bound's
   std::vector<int32_t> chosen_; // options of the best answer, by node; empty: none
   bool infeasible_ = false;     // proven for what the last search saw

@@ -145,6 +145,7 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
     }
     ends.push_back({from, to});
     messages.push_back({places, places + rows});
+    edges_.push_back({{edge.table->rows, edge.table->columns}, {from, to}, places});
     tableOf.push_back(table);
     places += rows + columns;
     states = std::max({states, rows, columns});
@@ -273,6 +274,80 @@ void WideDual::divide(const SharedCopies &all, Shared &shared) {
           reader.part[c * rows + row] =
               double(full[size_t(shared.copies[c]) * rows + row]) / wanting[size_t(shared.copies[c])];
   }
+}
+
+WideDual::Known WideDual::known() const {
+  Known known;
+  known.forward = forward_;
+  for (const Edge &edge : edges_) {
+    std::vector<double> &all = known.messages.emplace_back(edge.states[0] + edge.states[1], 0);
+    size_t begin = 0, place = edge.messages;
+    for (int end : {0, 1}) {
+      for (int32_t state : edge.ends[end]->inTable)
+        all[begin + size_t(state)] = message_[place++];
+      begin = edge.states[0];
+    }
+  }
+  known.shares.resize(numShares_);
+  for (const Shared &shared : shared_) {
+    if (shared.members.empty())
+      continue;
+    auto parts = std::make_shared<Known::Parts>(Known::Parts{shared.copies, shared.handed->inTable, {}});
+    for (const Reader &reader : shared.readers)
+      parts->parts.push_back(reader.part);
+    for (const Member &member : shared.members)
+      known.shares[member.share] = parts;
+  }
+  return known;
+}
+
+void WideDual::begin(const Known &known) {
+  forward_ = known.forward;
+  for (size_t e = 0; e < edges_.size(); ++e) {
+    const Edge &edge = edges_[e];
+    size_t begin = 0, place = edge.messages;
+    for (int end : {0, 1}) {
+      for (int32_t state : edge.ends[end]->inTable)
+        message_[place++] = known.messages[e][begin + size_t(state)];
+      begin = edge.states[0];
+    }
+  }
+  bestMessage_ = message_;
+  for (Shared &shared : shared_)
+    if (!shared.members.empty())
+      if (const auto &parts = known.shares[shared.members.front().share])
+        takeParts(shared, *parts);
+}
+
+/// Divides prices as before. What readers had that do not want the copy any more goes to the others, evenly.
+void WideDual::takeParts(Shared &shared, const Known::Parts &before) {
+  const size_t rows = shared.handed->inTable.size();
+  auto placesIn = [](const std::vector<int32_t> &list) {
+    std::map<int32_t, size_t> places;
+    for (size_t i = 0; i < list.size(); ++i)
+      places[list[i]] = i;
+    return places;
+  };
+  const std::map<int32_t, size_t> copies = placesIn(before.copies), handed = placesIn(before.rows);
+  for (size_t c = 0; c < shared.copies.size(); ++c)
+    for (size_t row = 0; row < rows; ++row) {
+      const auto copy = copies.find(shared.copies[c]);
+      const auto at = handed.find(shared.handed->inTable[row]);
+      if (!shared.costs[c * rows + row] || copy == copies.end() || at == handed.end())
+        continue;
+      const size_t place = copy->second * before.rows.size() + at->second;
+      double price = 0, known = 0, wanting = 0;
+      for (size_t r = 0; r < shared.readers.size(); ++r)
+        if (const Reader &reader = shared.readers[r]; !reader.with[c].empty()) {
+          price += reader.part[c * rows + row];
+          known += before.parts[r][place];
+          ++wanting;
+        }
+      for (size_t r = 0; r < shared.readers.size(); ++r)
+        if (Reader &reader = shared.readers[r]; !reader.with[c].empty())
+          changePart(shared, reader, row, c,
+                     before.parts[r][place] + (price - known) / wanting - reader.part[c * rows + row]);
+    }
 }
 
 void WideDual::changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount) {

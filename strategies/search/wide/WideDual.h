@@ -33,6 +33,22 @@ public:
   /// `kept` must outlive this. Every kept option has, on every edge, a partner that is not forbidden (Partners.h).
   WideDual(const WideGraph &wide, const Kept &kept);
 
+  /// What one dual tells the next one, of the same wide graph with fewer kept options: messages by states of the wide
+  /// graph, and how prices of shared copies are divided.
+  struct Known {
+    struct Parts {
+      std::vector<int32_t> copies, rows;      // numbers of the wide graph
+      std::vector<std::vector<double>> parts; // by reader, by copy and row
+    };
+    std::vector<std::vector<double>> messages;        // by edge, first those of its end `from`, then those of `to`
+    std::vector<std::shared_ptr<const Parts>> shares; // null: nothing is divided
+    bool forward = true;                              // the direction of the next pass
+    bool empty() const { return messages.empty(); }
+  };
+  Known known() const;
+  /// Begins there, before the first pass. A pass gives a bound whatever messages and parts it begins with.
+  void begin(const Known &known);
+
   /// One sweep over all nodes, in alternating directions. Returns the bound for the present prices.
   double pass();
   /// Elementary steps of a pass.
@@ -103,6 +119,7 @@ private:
     size_t mine, theirs;                            // places of the two ends' messages
   };
   void pull(const Link &link);
+  void takeParts(Shared &shared, const Known::Parts &before);
   using Ends = std::vector<std::pair<const States *, const States *>>; // by edge
   void addShares(const WideGraph &wide, const Ends &ends, const std::vector<std::pair<size_t, size_t>> &messages,
                  std::vector<const WideTable *> &tableOf);
@@ -119,6 +136,12 @@ private:
   std::deque<WideTable> tables_;
   std::deque<States> states_;
   std::deque<Shared> shared_;
+  struct Edge {
+    size_t states[2]; // of the wide graph, by end
+    const States *ends[2];
+    size_t messages; // of the first end's; the other end's follow
+  };
+  std::vector<Edge> edges_;
   MemoryPrices prices_;
   bool forward_ = true;
   std::vector<double> slack_, given_, needing_; // of moveParts

@@ -457,6 +457,48 @@ TEST_CASE("a wide bound goes on from the prices of another one") {
   CHECK(near > priced * 3 / 4);
 }
 
+TEST_CASE("a wide bound goes on from the messages of one over more options") {
+  Draw draw{std::mt19937_64(31)};
+  int begun = 0, higher = 0, near = 0;
+  for (int i = 0; i < 300; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.15 : 0, i % 2 ? 0.8 : 0);
+    if (i % 5)
+      addShares(draw, wide);
+    double work = 0;
+    const Kept all = undominated(wide, {}, work);
+    Kept some = all;
+    for (auto &options : some)
+      std::erase_if(options, [&](int32_t) { return draw.chance(0.3); });
+    some = undominatedAmong(wide, std::move(some), {}, work);
+    if (empty(all) || empty(some))
+      continue;
+    const Cost least = leastOf(wide, some);
+    if (least >= kForbidden)
+      continue;
+    WideDual before(wide, all);
+    for (int pass = 0; pass < 30; ++pass)
+      before.pass();
+    const WideDual::Known known = before.known();
+    auto bound = [&](bool begins, int passes) {
+      WideDual dual(wide, some);
+      if (begins)
+        dual.begin(known);
+      for (int pass = 0; pass < passes; ++pass)
+        REQUIRE(dual.pass() <= double(least) + 1e-3);
+      return dual.best();
+    };
+    const double alone = bound(false, 2), after = bound(true, 2), end = bound(false, 60);
+    ++begun;
+    higher += after > alone + 1e-3;
+    near += after > end - 0.1 * (end - alone) - 1e-3;
+    REQUIRE(bound(true, 60) <= double(least) + 1e-3);
+  }
+  CHECK(begun > 100);
+  CHECK(higher > begun / 4); // many are found in two passes anyway
+  CHECK(near > begun / 2);
+}
+
 TEST_CASE("offers within a smaller limit are those that the bound makes for it") {
   Draw draw{std::mt19937_64(32)};
   int fewer = 0;
