@@ -1,6 +1,7 @@
 #include "strategies/search/wide/SearchWide.h"
 
 #include "strategies/search/Evaluate.h"
+#include "strategies/search/wide/Reparametrized.h"
 #include "strategies/search/wide/Undominated.h"
 #include "strategies/search/wide/WideDual.h"
 
@@ -92,6 +93,7 @@ public:
       raise(dual, kFirstBoundShare, first ? kFirstPricedBoundShare : kFirstBoundShare);
       if (provenBound() >= options_.tooDear)
         return tooDear();
+      known_ = dual.known();
       const Kept likely = least(dual, limits_.perNode);
       Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
       some.mostSets = kFirstSets;
@@ -354,7 +356,9 @@ private:
     own.prices = &prices;
     own.start = start.empty() ? nullptr : &start;
     own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
-    Solution found = search(made.graph, own);
+    // Equal layers are found by equal costs, so they stay as they are until there is an answer.
+    Solution found =
+        chosen_.empty() || known_.empty() ? search(made.graph, own) : search(reparametrized(wide_, made, known_), own);
     if (!prices.empty())
       prices_ = std::move(prices);
     work_ += kStepsPerWork * found.work;

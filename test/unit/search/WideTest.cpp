@@ -1,9 +1,12 @@
 //===- WideTest.cpp - searches over every option agree with enumeration ---------------------------===//
 #include "RandomGraph.h"
 
+#include "strategies/search/Evaluate.h"
+#include "strategies/search/wide/Reparametrized.h"
 #include "strategies/search/wide/SearchWide.h"
 #include "strategies/search/wide/Undominated.h"
 #include "strategies/search/wide/WideDual.h"
+#include "strategies/space/StrategyGraphIO.h"
 #include "strategies/space/Weighted.h"
 
 #include <catch2/catch.hpp>
@@ -497,6 +500,46 @@ TEST_CASE("a wide bound goes on from the messages of one over more options") {
   CHECK(begun > 100);
   CHECK(higher > begun / 4); // many are found in two passes anyway
   CHECK(near > begun / 2);
+}
+
+TEST_CASE("every choice of a problem that begins at a wide bound costs what it did") {
+  Draw draw{std::mt19937_64(34)};
+  int made = 0, allowed = 0, moved = 0;
+  for (int i = 0; i < 200; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.15 : 0, i % 2 ? 0.8 : 0);
+    if (i % 5)
+      addShares(draw, wide);
+    double work = 0;
+    const Kept kept = undominated(wide, {}, work);
+    if (empty(kept))
+      continue;
+    WideDual dual(wide, kept);
+    for (int pass = 0; pass < 10; ++pass)
+      dual.pass();
+    const DenseGraph dense = denseGraph(wide, kept, everyOffer(wide, kept));
+    const StrategyGraph graph = reparametrized(wide, dense, dual.known());
+    REQUIRE(checkStrategyGraph(graph) == "");
+    ++made;
+    for (int trial = 0; trial < 20; ++trial) {
+      Choice choice;
+      for (const StrategyNode &node : dense.graph.nodes)
+        choice.push_back(draw(int(node.costs.size())));
+      for (auto [node, other] : dense.graph.aliases)
+        choice[size_t(other)] = choice[size_t(node)];
+      const Evaluation before = evaluate(dense.graph, choice), after = evaluate(graph, choice);
+      REQUIRE(after.feasible == before.feasible);
+      if (!before.feasible)
+        continue;
+      REQUIRE(after.cost == before.cost);
+      ++allowed;
+    }
+    for (size_t n = 0; n < kept.size(); ++n)
+      moved += graph.nodes[n].costs != dense.graph.nodes[n].costs;
+  }
+  CHECK(made > 100);
+  CHECK(allowed > 500);
+  CHECK(moved > made);
 }
 
 TEST_CASE("offers within a smaller limit are those that the bound makes for it") {
