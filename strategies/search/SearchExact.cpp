@@ -116,6 +116,7 @@ private:
   void startTree(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share);
   bool finishTree(double share);
   void startFolded(const Problem &problem);
+  void gatherPrices(const Problem &problem);
   void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share);
   int64_t search(Neighbourhood &search, double share) const;
   int64_t searchOn(Neighbourhood &search, double share, double &work) const;
@@ -166,6 +167,21 @@ private:
   bool triedFold_ = false;
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
+
+/// Another search has priced memory points that are dropped here, since nearby ones need no less. Their prices go to
+/// the nearest ones that are left.
+void ExactSearch::gatherPrices(const Problem &problem) {
+  if (problem.points.empty())
+    return;
+  std::vector<double> gathered(prices_.size(), 0);
+  for (size_t p = 0, next = 0; p < prices_.size(); ++p) {
+    while (next + 1 < problem.points.size() &&
+           std::abs(problem.points[next + 1] - int32_t(p)) <= std::abs(problem.points[next] - int32_t(p)))
+      ++next;
+    gathered[size_t(problem.points[next])] += prices_[p];
+  }
+  prices_ = std::move(gathered);
+}
 
 void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
   const double end = best_.work + share, before = dual.best();
@@ -366,6 +382,8 @@ bool ExactSearch::round(Scope &scope) {
   log("%d variables, %zu options, %zu memory points, best %ld, bound %ld", flat.count(), flat.costs.size(),
       flat.room.size(), long(best_.solution.cost), long(best_.solution.lowerBound));
   Dual dual(flat);
+  if (pricesGiven_ && !raised_)
+    gatherPrices(problem);
   std::vector<double> local;
   for (int32_t point : problem.points)
     local.push_back(prices_[point]);

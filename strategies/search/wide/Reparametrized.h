@@ -14,8 +14,8 @@
 
 namespace tessera::strategies {
 
-/// `dense`: of `wide`. `known`: of a bound over the options of `dense`, at least. No cost is negative; where the bound is,
-/// costs are what they were.
+/// `dense`: of `wide`. `known`: of a bound over the options of `dense`, at least. No cost is negative; where the bound
+/// is, costs are what they were.
 StrategyGraph reparametrized(const WideGraph &wide, const DenseGraph &dense, const WideDual::Known &known);
 
 } // namespace tessera::strategies
