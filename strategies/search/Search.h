@@ -73,6 +73,8 @@ struct SearchOptions {
   /// An answer that costs as much is of no use: where the bound proves that there is no cheaper one, searchWide (wide/)
   /// ends, as infeasible.
   Cost tooDear = std::numeric_limits<Cost>::max();
+  /// No answer is asked for: searchWide leaves out what cannot raise its bound.
+  bool boundAlone = false;
   bool log = false;                        // the searcher "exact" tells on stderr what it does
   const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
   /// Proven elsewhere: no answer costs less.

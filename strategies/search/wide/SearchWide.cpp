@@ -33,6 +33,7 @@ constexpr double kFirstSearchShare = 0.2;       // of the whole work: the search
 constexpr double kFirstPricedSearchShare = 0.4; // the same of the first round where memory binds
 constexpr double kLastSearchShare = 0.2;        // of the whole work: the search after the work is spent
 constexpr double kLeastSearch = 0.05;           // work of one search, in 1e9 steps, even if less is left
+constexpr double kEntriesPerWork = 1e7;   // that last search has so many at most, or it would only state its problem
 constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
 constexpr double kCutOffPrecision = 0.05; // relative, of the reduced cost at which options are cut off
 
@@ -80,9 +81,10 @@ public:
       if (isPriced(prices_))
         dual.stepFactor() = kStepFromPrices;
       const bool first = best_.choice.empty();
-      if (!first)
+      const bool early = !first && !spent();
+      if (early)
         raiseEarly(dual);
-      if (!first && dropEarly(dual)) {
+      if (early && dropEarly(dual)) {
         if (proven())
           return finish();
         known_ = dual.known();
@@ -93,12 +95,20 @@ public:
       raise(dual, kFirstBoundShare, first ? kFirstPricedBoundShare : kFirstBoundShare);
       if (provenBound() >= options_.tooDear)
         return tooDear();
+      if (proven())
+        return finish();
       known_ = dual.known();
-      const Kept likely = least(dual, limits_.perNode);
-      Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
-      some.mostSets = kFirstSets;
-      solve(likely, some, first && isPriced(prices_) ? kFirstPricedSearchShare : kFirstSearchShare);
-      if (!proven() && dual.hasMemory()) {
+      // Where an answer is known and the work is done already, one search is left: that of the options below a limit.
+      const bool isOver = spent() && !best_.choice.empty();
+      if (isOver && options_.boundAlone)
+        return atBound();
+      if (!isOver) {
+        const Kept likely = least(dual, limits_.perNode);
+        Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
+        some.mostSets = kFirstSets;
+        solve(likely, some, first && isPriced(prices_) ? kFirstPricedSearchShare : kFirstSearchShare);
+      }
+      if (!isOver && !proven() && dual.hasMemory()) {
         // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
         dual.stepFactor() = kStepFromPrices;
@@ -109,6 +119,8 @@ public:
       if (proven())
         return finish();
       const bool last = spent() && !best_.choice.empty();
+      if (last && options_.boundAlone) // the bound is what it is
+        return atBound();
       const std::vector<double> reduced = reducedCosts(dual);
       const double room =
           std::min(double(best_.cost) - dual.last(), *std::max_element(reduced.begin(), reduced.end()) + 1);
@@ -123,7 +135,7 @@ public:
       Offers offers = dual.offers(double(best_.cost) - dual.last(), kEvery);
       double left = entries(kept, offers);
       log("within %.3g above the bound: %.3g entries", room, left);
-      const double most = last ? limits_.atOnce : limits_.entries;
+      const double most = last ? std::min(limits_.atOnce, kEntriesPerWork * workOf(kLastSearchShare)) : limits_.entries;
       if ((last || left > kHardlySmaller * before) && left > most) {
         const double limit = cutOff(dual, reduced, room, most, kept, offers);
         leftOut_ = std::min(leftOut_, dual.last() + limit);
@@ -132,10 +144,7 @@ public:
       }
       if (last) { // the bound is what it is, the answer may become better
         solve(kept, offers, kLastSearchShare);
-        best_.lowerBound = std::min(best_.cost, provenBound());
-        best_.optimal = best_.cost == best_.lowerBound;
-        result_.solution = best_;
-        return finish();
+        return atBound();
       }
       known_ = dual.known();
       kept_ = std::move(kept);
@@ -342,11 +351,17 @@ private:
   }
   Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - kBoundRounding) - kBoundRoundingUnits)); }
 
+  /// Of one search, in 1e9 steps: `share` of the whole; 0: what is left.
+  double workOf(double share) const {
+    const double whole = options_.work > 0 ? options_.work : options_.seconds;
+    return std::max(kLeastSearch, share > 0 ? share * whole : whole - 1e-9 * work_);
+  }
+
   /// Searches among these options and offers with `share` of the work; 0: with all that is left.
   void solve(const Kept &kept, const Offers &offers, double share) {
     SearchOptions own = options_;
     if (options_.work > 0)
-      own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
+      own.work = workOf(share);
     own.seconds = options_.seconds;
     own.before = 1e-9 * work_;
     own.bound = std::max<Cost>(0, provenBound());
@@ -405,6 +420,13 @@ private:
     best_.optimal = best_.lowerBound == best_.cost;
     result_.solution = best_;
     return true;
+  }
+  /// The best answer, with the bound over every option.
+  WideSolution atBound() {
+    best_.lowerBound = std::min(best_.cost, provenBound());
+    best_.optimal = best_.cost == best_.lowerBound;
+    result_.solution = best_;
+    return finish();
   }
   WideSolution tooDear() {
     result_ = {};

@@ -577,6 +577,37 @@ TEST_CASE("offers within a smaller limit are those that the bound makes for it")
   CHECK(fewer > 50);
 }
 
+TEST_CASE("a search for the bound alone proves as much with no more work") {
+  Draw draw{std::mt19937_64(33)};
+  int searched = 0, less = 0;
+  for (int i = 0; i < 200; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, 0);
+    if (i % 5)
+      addShares(draw, wide);
+    const Cost least = leastOf(wide, everyOption(wide));
+    if (least >= kForbidden)
+      continue;
+    Choice start;
+    for (const WideNode &node : wide.nodes)
+      start.push_back(draw(int(node.costs->size())));
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = i % 2 ? 1e-9 : 1; // it is over at once, or as good as never
+    options.start = &start;
+    const WideSolution whole = searchWide(wide, options, {0, 1e9, 2});
+    options.boundAlone = true;
+    const WideSolution alone = searchWide(wide, options, {0, 1e9, 2});
+    REQUIRE(alone.solution.lowerBound == whole.solution.lowerBound);
+    REQUIRE(alone.solution.lowerBound <= least);
+    REQUIRE(alone.solution.work <= whole.solution.work);
+    ++searched;
+    less += alone.solution.work < whole.solution.work;
+  }
+  CHECK(searched > 100);
+  CHECK(less > 20);
+}
+
 TEST_CASE("the wide search equals enumeration under every limit of entries") {
   Draw draw{std::mt19937_64(13)};
   int proven = 0, infeasible = 0;
