@@ -79,9 +79,11 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return e;
   }
   SharedShardings shared;
-  AssignOptions first = options; // dumpGraph and tooDear hold for the first function alone
+  std::vector<BesideBound> bounds; // by function; they are asked for once all functions have strategies
+  AssignOptions first = options;   // dumpGraph and tooDear hold for the first function alone
   for (func::FuncOp func : functionsInOrder(module)) {
     SearchReport search;
+    BesideBound &bound = bounds.emplace_back();
     auto assign = [&]() -> llvm::Expected<FunctionReport> {
       if (!options.user.saved.empty())
         return priceFunction(func, model, joinOf(options));
@@ -93,7 +95,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
                           : options.mode == "semi-auto"
                               ? assignSemiAuto(function, options, shared)
-                              : assignAuto(function, first, *prices, shared, search, cost.emplace()))
+                              : assignAuto(function, first, *prices, shared, search, cost.emplace(), bound))
         return e;
       if (llvm::Error e = function.write(options.mesh))
         return e;
@@ -116,6 +118,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
     if (options.firstOnly || report.functions.front().peakBytes > options.firstWithin)
       break;
   }
+  for (auto [function, bound] : llvm::zip_equal(report.functions, bounds))
+    bound.tell(function.search);
   return llvm::Error::success();
 }
 

@@ -73,6 +73,8 @@ struct AssignOptions {
   std::string dumpGraph;
   /// Leaves out all functions but the first one (the training step).
   bool firstOnly = false;
+  /// Proves how fast a step can be at best with what is hidden (BesideSearch.h). Comparing answers needs no proof.
+  bool proveBeside = true;
   /// Leaves them out, too, where the first one is predicted to need more bytes per rank than this.
   int64_t firstWithin = std::numeric_limits<int64_t>::max();
   /// The report also says what else operators could have chosen (Explain.h).

@@ -27,8 +27,17 @@ bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
   return a.assignment.strategies == b.assignment.strategies && a.args == b.args && a.results == b.results;
 }
 
-llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,
-                         const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned) {
+void BesideBound::tell(SearchReport &report) {
+  if (!found_.valid())
+    return;
+  const Found found = found_.get();
+  report.besideBound = std::max(report.besideBound, found.bound);
+  report.work += found.work;
+}
+
+llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vector<int32_t> choice,
+                         const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned,
+                         BesideBound &bound) {
   SearchOptions options = rules.first;
   options.work = std::max(kLeastWork, std::min(kWorkOfBudget * rules.first.work, kWorkOfFirst * report.work));
   options.tooDear = std::numeric_limits<Cost>::max();
@@ -37,20 +46,16 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
   int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
   Cost compute = planned.compute, communication = planned.communication;
   const int searches = rules.work > kLargeWork ? 1 : kSearches;
-  auto searchWith = [&](int64_t ofCompute) {
-    const Weights weights = boundWeights(ofCompute, model);
-    WideGraph problem = weighted(all.wide, weights);
-    options.start = &choice;
-    WideSolution found = searchWide(problem, options);
-    report.work += found.solution.work;
-    if (ofCompute >= kParts / 2 || model.hasOneLink())
-      report.besideBound = std::max(report.besideBound, weights.bound(found.solution.lowerBound));
-    return found;
-  };
+  auto proves = [&](int64_t ofCompute) { return ofCompute >= kParts / 2 || model.hasOneLink(); };
   for (int search = 0; search < searches; ++search) {
     (compute >= communication ? none : whole) = part;
     part = (none + whole) / 2;
-    WideSolution found = searchWith(part);
+    const Weights weights = boundWeights(part, model);
+    options.start = &choice;
+    WideSolution found = searchWide(weighted(all.wide, weights), options);
+    report.work += found.solution.work;
+    if (proves(part))
+      report.besideBound = std::max(report.besideBound, weights.bound(found.solution.lowerBound));
     if (found.solution.choice.empty() || found.solution.cost >= kForbidden)
       break;
     BuiltGraph narrowed = optionsOf(all);
@@ -84,7 +89,19 @@ llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, st
   // Once more for the bound alone, without an answer to price. Where one side has been longer all the time, nearly the
   // whole weight belongs to it.
   (compute >= communication ? none : whole) = part;
-  searchWith(none == 0 ? 1 : whole == kParts ? kParts - 1 : (none + whole) / 2);
+  const int64_t last = none == 0 ? 1 : whole == kParts ? kParts - 1 : (none + whole) / 2;
+  if (!rules.prove || !proves(last))
+    return llvm::Error::success();
+  options.boundAlone = true;
+  auto prove = [all = std::move(all), choice = std::move(choice), weights = boundWeights(last, model),
+                options]() mutable {
+    options.start = &choice;
+    const WideSolution found = searchWide(weighted(all.wide, weights), options);
+    return BesideBound::Found{weights.bound(found.solution.lowerBound), found.solution.work};
+  };
+  // Where the system gives no thread, it is looked for when it is asked for.
+  const auto when = std::launch::deferred | (options.threads > 1 ? std::launch::async : std::launch::deferred);
+  bound = BesideBound(std::async(when, std::move(prove)));
   return llvm::Error::success();
 }
 

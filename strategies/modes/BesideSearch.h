@@ -5,8 +5,14 @@
 // more of whichever takes longer. Each answer is laid out and timed by the scheduler as the plan will be, and the best
 // one is taken. Each bound holds for every step, whatever is hidden.
 //
+// The last search looks for a bound alone. Nothing waits for it: it runs on another thread while the caller goes on,
+// with the next function for example.
+//
+//   BesideBound bound;
 //   if (mayHide(model))
-//     e = searchBeside(function, all, found, {limit, join, options}, model, report, planned);
+//     e = searchBeside(function, std::move(all), found, {limit, join, options}, model, report, planned, bound);
+//   ...
+//   bound.tell(report);
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_MODES_BESIDESEARCH_H
@@ -18,6 +24,8 @@
 #include "strategies/search/Search.h"
 #include "strategies/space/FunctionAssignment.h"
 
+#include <future>
+
 namespace tessera::strategies {
 
 struct BesideRules {
@@ -25,15 +33,34 @@ struct BesideRules {
   JoinOptions join;    // how collectives are sent
   SearchOptions first; // of the search that found the first answer
   double work;         // that it did
+  bool prove = true;   // once more for the bound alone
+};
+
+/// A bound that is still looked for.
+class BesideBound {
+public:
+  BesideBound() = default;
+  struct Found {
+    Cost bound = 0;
+    double work = 0;
+  };
+  explicit BesideBound(std::future<Found> found) : found_(std::move(found)) {}
+  /// Waits for it.
+  void tell(SearchReport &report);
+
+private:
+  std::future<Found> found_;
 };
 
 /// Whether all operators, arguments and results are cut alike: then the two cost the same.
 bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b);
 
 /// `all`: the problem with every option and its parts. `choice`: an answer to it, by node, which `function` has and
-/// `planned` prices; both change where a better one is found. `report` gets the bound, and what the searches did.
-llvm::Error searchBeside(FunctionAssignment &function, const BuiltGraph &all, std::vector<int32_t> choice,
-                         const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned);
+/// `planned` prices; both change where a better one is found. `report` gets what the searches prove and did; `bound`
+/// tells it the rest.
+llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vector<int32_t> choice,
+                         const BesideRules &rules, const CostModel &model, SearchReport &report, ProgramCost &planned,
+                         BesideBound &bound);
 
 } // namespace tessera::strategies
 

@@ -109,7 +109,8 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
   own.prices = nullptr;  // every mesh has its own
   own.splitGroups = false;
-  own.firstOnly = true;  // meshes are compared by the first function
+  own.firstOnly = true; // meshes are compared by the first function
+  own.proveBeside = false;
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
   own.watch = nullptr;   // several searches run at once
   SearchWatch *watch = options.watch;

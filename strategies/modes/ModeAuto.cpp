@@ -83,7 +83,7 @@ llvm::Error nothingFits(const FunctionAssignment &function, const AssignOptions 
 } // namespace
 
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-                       const SharedShardings &shared, SearchReport &report, ProgramCost &planned) {
+                       const SharedShardings &shared, SearchReport &report, ProgramCost &planned, BesideBound &bound) {
   const CostModel &model = prices.model;
   llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
@@ -154,22 +154,23 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   // A plan that does not fit is searched again in another way, and so is what is hidden in it.
   if (hides && planned.peakBytes <= limit) {
     const auto begun = std::chrono::steady_clock::now();
-    auto searchAgain = [&](Searched &searched) {
+    auto searchAgain = [&](Searched &searched, bool prove) {
       const std::vector<int32_t> choice =
           taken == &searched ? searched.choice() : likestOptions(searched.all, function);
       searched.all.wide = std::move(searched.built.wide);
-      return searchBeside(function, searched.all, choice,
-                          {limit, joinOf(options), search.options(), searched.solution.work}, model, report, planned);
+      return searchBeside(function, std::move(searched.all), choice,
+                          {limit, joinOf(options), search.options(), searched.solution.work, prove}, model, report,
+                          planned, bound);
     };
     if (split.found() && whole.found()) { // whole groups take little, so that there may be two searches
       const Cost before = planned.predicted();
-      if (llvm::Error e = searchAgain(whole))
+      if (llvm::Error e = searchAgain(whole, false))
         return e;
       report.besideBound = 0; // of whole groups alone
       if (planned.predicted() < before)
         taken = nullptr;
     }
-    if (llvm::Error e = searchAgain(split.found() ? split : whole))
+    if (llvm::Error e = searchAgain(split.found() ? split : whole, options.proveBeside))
       return e;
     report.solveSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   }

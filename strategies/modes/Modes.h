@@ -9,6 +9,7 @@
 
 #include "strategies/cost/ProgramCost.h"
 #include "strategies/modes/Assign.h"
+#include "strategies/modes/BesideSearch.h"
 #include "strategies/space/FunctionAssignment.h"
 
 namespace tessera::strategies {
@@ -18,9 +19,9 @@ llvm::Error assignData(FunctionAssignment &function, const AssignOptions &option
 /// Operators take the user's strategies; every other operator cuts its batch.
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out, and
-/// `planned` what the choice costs as it will be partitioned.
+/// `planned` what the choice costs as it will be partitioned. `bound` tells `search` the rest.
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-                       const SharedShardings &shared, SearchReport &search, ProgramCost &planned);
+                       const SharedShardings &shared, SearchReport &search, ProgramCost &planned, BesideBound &bound);
 
 } // namespace tessera::strategies
 

@@ -224,6 +224,7 @@ private:
     assign.splitGroups = false;
     assign.dumpGraph.clear();
     assign.firstOnly = true;
+    assign.proveBeside = false;
     assign.watch = nullptr;
     assign.memoryLimit = limit_ * stages; // of the whole network, of which a stage has its part
     if (run_.stopped())
