@@ -88,6 +88,8 @@ private:
   Status placeTables();
   Status copyIn(char *to, const char *from, size_t bytes);
   Status placeScalars();
+  Status tell(uint32_t program);
+  Status ended(uint32_t program);
   void *resolve(const Place &place, uint32_t index) const;
   template <typename F> void forEachKernel(F &&f);
   Status run(const Bound &bound, const Kernel &kernel, uint32_t index);
@@ -110,8 +112,8 @@ private:
   std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;
   std::map<uint32_t, FiniteCheck> checks_; // by program
-  // Numbers that programs tell are copied to pinned memory behind each run, so that whoever asks for one need not wait
-  // for the device again.
+  // Numbers that programs tell are copied to pinned memory at the end of each run, as a part of the recorded graph, so
+  // that whoever asks for one need not wait for the device again.
   struct Scalar {
     uint32_t program, buffer;
     size_t place;

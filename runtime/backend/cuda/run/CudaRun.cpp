@@ -288,6 +288,15 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
   }
   if (segment.joins >= 0)
     TESSERA_RETURN_IF_ERROR(wait(TESSERA_COMPUTE_STREAM, segment.joins));
+  return index + 1 == state.segments.size() ? tell(program) : Status();
+}
+
+/// Copies the numbers that the program tells to pinned memory.
+Status CudaPlan::tell(uint32_t program) {
+  for (const Scalar &scalar : scalars_)
+    if (scalar.program == program)
+      TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, told_.data() + scalar.place,
+                                            buffers()[scalar.buffer].as<char>(), buffers()[scalar.buffer].bytes()));
   return Status();
 }
 
@@ -364,7 +373,8 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
               : enqueue(state, i, program, collectives, timed));
   }
   ++state.runs;
-  return endProgram(program);
+  const bool told = !state.segments.empty() && !state.segments.back().onHost;
+  return told ? ended(program) : endProgram(program);
 }
 
 void CudaPlan::forgetGraphs() {
@@ -396,10 +406,12 @@ bool CudaPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<st
 }
 
 Status CudaPlan::endProgram(uint32_t program) {
-  for (const Scalar &scalar : scalars_)
-    if (scalar.program == program)
-      TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, told_.data() + scalar.place,
-                                            buffers()[scalar.buffer].as<char>(), buffers()[scalar.buffer].bytes()));
+  TESSERA_RETURN_IF_ERROR(tell(program));
+  return ended(program);
+}
+
+/// What is left to do at the end of a program once it has told its numbers.
+Status CudaPlan::ended(uint32_t program) {
   toldBy_ = program;
   const auto check = checks_.find(program);
   return check == checks_.end() ? Status() : check->second.enqueue();
