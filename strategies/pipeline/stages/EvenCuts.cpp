@@ -22,21 +22,26 @@ constexpr size_t kMostMeasured = 8'000'000;
 
 class EvenCuts {
 public:
-  EvenCuts(const StageProblem &problem, const Units &units, int way, int stages)
-      : problem_(problem), units_(units), way_(size_t(way)), stages_(stages),
-        limit_(problem.devices[size_t(problem.ways[size_t(way)].devices)].memory), stage_(problem, units),
-        latency_(size_t(units.count()) + 1) {
-    for (int u = 0; u < units.count(); ++u) {
-      const UnitWay &sums = units.ways[size_t(u)][way_];
-      time_.push_back(time_.back() + sums.time);
-      const Memory &last = memory_.back();
-      memory_.push_back(
-          {last.varies + sums.varies, last.fixed + sums.fixed, last.held + sums.held, last.least + sums.least});
-      longest_ = std::max(longest_, sums.time);
-      possible_ &= sums.possible;
-    }
-    for (int behind = 0; behind < stages; ++behind)
+  /// `ways`: of each stage.
+  EvenCuts(const StageProblem &problem, const Units &units, const std::vector<int> &ways)
+      : problem_(problem), units_(units), stages_(int(ways.size())), stage_(problem, units) {
+    for (int behind = 0; behind < stages_; ++behind) {
+      const auto way = size_t(ways[size_t(stages_ - 1 - behind)]);
+      const auto known = std::ranges::find(ways_, way, &Way::way);
+      byBehind_.push_back(size_t(known - ways_.begin()));
+      if (known == ways_.end())
+        ways_.emplace_back(problem, units, way);
       inFlight_.push_back(microBatchesInFlight(problem, 1, behind));
+    }
+    for (int u = 0; u < units.count(); ++u) {
+      int64_t least = kNever; // in the best of the ways
+      for (const Way &way : ways_)
+        if (const UnitWay &sums = units.ways[size_t(u)][way.way]; sums.possible)
+          least = std::min(least, sums.time);
+      possible_ &= least != kNever;
+      time_.push_back(time_.back() + (least == kNever ? 0 : least));
+      longest_ = std::max(longest_, least == kNever ? 0 : least);
+    }
   }
 
   /// By stage from the last, the unit behind its last one; empty: none is found whose value is below `value`.
@@ -82,10 +87,29 @@ private:
     std::vector<int> ends;
     int64_t interval = 0, latency = 0; // the longest, the sum
   };
+  /// Of the units before a place.
   struct Memory {
-    int varies = 0;
+    int impossible = 0, varies = 0;
     int64_t fixed = 0, held = 0, least = 0;
   };
+  /// What stages that are run in a way need.
+  struct Way {
+    Way(const StageProblem &problem, const Units &units, size_t way)
+        : way(way), limit(problem.devices[size_t(problem.ways[way].devices)].memory),
+          latency(size_t(units.count()) + 1) {
+      for (int u = 0; u < units.count(); ++u) {
+        const UnitWay &sums = units.ways[size_t(u)][way];
+        const Memory &last = memory.back();
+        memory.push_back({last.impossible + !sums.possible, last.varies + sums.varies, last.fixed + sums.fixed,
+                          last.held + sums.held, last.least + sums.least});
+      }
+    }
+    size_t way;
+    int64_t limit;
+    std::vector<Memory> memory = {{}};
+    std::vector<std::vector<int64_t>> latency; // by place, of stages that begin there by their end
+  };
+  const Way &wayBehind(int behind) const { return ways_[byBehind_[size_t(behind)]]; }
   /// The best way to cut the units before a place into some stages.
   struct Place {
     int64_t latency = kNever, interval = 0;
@@ -139,19 +163,26 @@ private:
         places = {std::max(places.first, more.first), std::min(places.last, more.last)};
         if (places.first > places.last)
           break;
-        const int64_t latency = latency_[size_t(p)][size_t(end - p - 1)]; // and interval
-        if (latency > interval)
+        // The stage is the one before those that lie behind it. A longer one needs more, and so does one with more
+        // stages behind it.
+        const bool alike = ways_.size() == 1;
+        if (const Way &way = ways_[0]; alike && way.latency[size_t(p)][size_t(end - p - 1)] > interval)
           continue;
-        // The stage is the one before those that lie behind it.
-        if (limit_ >= 0 && memory_.back().varies == memory_[size_t(p)].varies && !fits(p, end, first))
-          break; // a longer stage needs more, and so does one with more stages behind it
+        else if (alike && way.limit >= 0 && way.memory.back().varies == way.memory[size_t(p)].varies &&
+                 !fits(p, end, first))
+          break;
         const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(places.last, stages_ - 1)});
         for (int s = fewest; s <= std::min({last, many[size_t(end)] - 1, stages_ - 1 - places.first}); ++s) {
           const Place &from = at(p, s);
-          if (from.latency == kNever)
+          const Way &way = wayBehind(s);
+          const int64_t latency = way.latency[size_t(p)][size_t(end - p - 1)]; // and interval
+          if (from.latency == kNever || latency > interval)
             continue;
-          if (!fits(p, end, s))
-            break;
+          if (!fits(p, end, s)) {
+            if (alike)
+              break;
+            continue;
+          }
           ++steps;
           if (Place &to = at(end, s + 1); from.latency + latency < to.latency)
             to = {from.latency + latency, std::max(from.interval, latency), p};
@@ -169,7 +200,7 @@ private:
 
   /// Sets the latencies of the stages that begin at the place and take no longer. False if these are too many.
   bool measure(int p, int64_t interval) {
-    std::vector<int64_t> &row = latency_[size_t(p)];
+    std::vector<int64_t> &row = ways_[0].latency[size_t(p)];
     auto longer = [&](size_t stages) { return time_[size_t(p) + stages + 1] - time_[size_t(p)] > interval; };
     if (size_t(p) + row.size() == size_t(units_.count()) || longer(row.size()))
       return true;
@@ -178,45 +209,49 @@ private:
       ++steps;
       if (i < row.size())
         continue;
-      row.push_back(stage_.times(way_, 1).latency);
-      ++measured_;
+      for (Way &way : ways_)
+        way.latency[size_t(p)].push_back(stage_.times(way.way, 1).latency);
+      measured_ += ways_.size();
     }
     while (!stage_.units().empty())
       stage_.remove();
     return measured_ <= kMostMeasured;
   }
 
-  /// Whether a stage has room, behind which there are so many. With variants: whether the smallest of them might.
+  /// Whether a stage can be run and has room, behind which there are so many. With variants: whether the smallest of
+  /// them might.
   bool fits(int begin, int end, int behind) const {
-    if (limit_ < 0)
+    const Way &way = wayBehind(behind);
+    const Memory &to = way.memory[size_t(end)], &from = way.memory[size_t(begin)];
+    if (to.impossible > from.impossible)
+      return false;
+    if (way.limit < 0)
       return true;
-    const Memory &to = memory_[size_t(end)], &from = memory_[size_t(begin)];
     if (to.varies > from.varies)
-      return to.least - from.least <= limit_;
-    return to.fixed - from.fixed + inFlight_[size_t(behind)] * (to.held - from.held) <= limit_;
+      return to.least - from.least <= way.limit;
+    return to.fixed - from.fixed + inFlight_[size_t(behind)] * (to.held - from.held) <= way.limit;
   }
 
   const StageProblem &problem_;
   const Units &units_;
-  const size_t way_;
   const int stages_;
-  const int64_t limit_;
   OpenStage stage_;
-  // Of the units before each place.
-  std::vector<int64_t> time_ = {0};
-  std::vector<Memory> memory_ = {{}};
-  std::vector<int64_t> inFlight_;             // micro-batches in a stage, by the stages behind it
-  std::vector<std::vector<int64_t>> latency_; // by place, of stages that begin there by their end
+  std::vector<int64_t> time_ = {0}; // of the units before each place, each in its best way
+  std::vector<Way> ways_;           // the different ones
+  std::vector<size_t> byBehind_;    // of ways_, by the stages behind
+  std::vector<int64_t> inFlight_;   // micro-batches in a stage, by the stages behind it
   size_t measured_ = 0;
   int64_t longest_ = 0, low_ = 0;
   bool possible_ = true;
 };
 
 /// The plan of these cuts with the variants that fit; empty: none do.
-StagePlan planOf(const StageProblem &problem, const Units &units, int way, const std::vector<int> &ends) {
+StagePlan planOf(const StageProblem &problem, const Units &units, const std::vector<int> &ways,
+                 const std::vector<int> &ends) {
   StagePlan plan;
-  const int64_t limit = problem.devices[size_t(problem.ways[size_t(way)].devices)].memory;
   for (int begin = 0; int end : ends) {
+    const int way = ways[ways.size() - 1 - plan.size()];
+    const int64_t limit = problem.devices[size_t(problem.ways[size_t(way)].devices)].memory;
     Stage stage{.nodes = {}, .variants = {}, .way = way, .replicas = 1};
     for (int u = begin; u < end; ++u)
       stage.nodes.insert(stage.nodes.end(), units.nodes[size_t(u)].begin(), units.nodes[size_t(u)].end());
@@ -237,24 +272,31 @@ StagePlan planOf(const StageProblem &problem, const Units &units, int way, const
 
 EvenlyCut cutEvenly(const StageProblem &problem, const Units &units, int64_t value) {
   EvenlyCut found{.plan = {}, .value = value, .steps = 0};
-  for (size_t w = 0; w < problem.ways.size(); ++w) {
-    const StageWay &way = problem.ways[w];
-    const int most = std::min(problem.devices[size_t(way.devices)].count / way.size, units.count());
-    const int stages = problem.stages > 0 ? problem.stages : most;
-    if (stages < 1 || stages > most)
-      continue;
-    EvenCuts cuts(problem, units, int(w), stages);
+  auto tryWays = [&](const std::vector<int> &ways) {
+    EvenCuts cuts(problem, units, ways);
     const std::vector<int> ends = cuts.run(found.value);
     found.steps += cuts.steps;
     if (ends.empty())
-      continue;
-    StagePlan plan = planOf(problem, units, int(w), ends);
+      return;
+    StagePlan plan = planOf(problem, units, ways, ends);
     if (plan.empty())
-      continue;
+      return;
     if (const StageRating rating = rateStages(problem, plan); rating.error.empty() && rating.value < found.value) {
       found.value = rating.value;
       found.plan = std::move(plan);
     }
+  };
+  if (!problem.stageWays.empty()) {
+    if (problem.stages <= units.count())
+      tryWays(problem.stageWays);
+    return found;
+  }
+  for (size_t w = 0; w < problem.ways.size(); ++w) {
+    const StageWay &way = problem.ways[w];
+    const int most = std::min(problem.devices[size_t(way.devices)].count / way.size, units.count());
+    const int stages = problem.stages > 0 ? problem.stages : most;
+    if (stages >= 1 && stages <= most)
+      tryWays(std::vector<int>(size_t(stages), int(w)));
   }
   return found;
 }

@@ -100,6 +100,11 @@ std::string checkStageProblem(const StageProblem &problem) {
     return "more than " + std::to_string(kMostNodes) + " nodes";
   if (problem.stages < 0 || problem.stages > int(problem.nodes.size()))
     return std::to_string(problem.nodes.size()) + " nodes make no " + std::to_string(problem.stages) + " stages";
+  if (!problem.stageWays.empty() && int(problem.stageWays.size()) != problem.stages)
+    return std::to_string(problem.stageWays.size()) + " stages are bound to ways, of " + std::to_string(problem.stages);
+  for (int way : problem.stageWays)
+    if (way < 0 || way >= int(problem.ways.size()))
+      return "a stage is bound to way " + std::to_string(way) + " of " + std::to_string(problem.ways.size());
   double time = 0, memory = 0, synced = 0, bytes = 0;
   for (size_t n = 0; n < problem.nodes.size(); ++n)
     if (std::string error = checkNode(problem, n, time, memory, synced); !error.empty())
@@ -173,6 +178,9 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
       at[size_t(node)] = int(i);
     }
     const StageWay &way = problem.ways[size_t(stage.way)];
+    if (int(plan.size()) == problem.stages && !mayRun(problem, int(i), stage.way))
+      return fail(stageName(i) + " is run in way " + std::to_string(stage.way) + ", but bound to way " +
+                  std::to_string(problem.stageWays[i]));
     used[size_t(way.devices)] += int64_t(way.size) * stage.replicas;
     behind += stage.replicas;
   }

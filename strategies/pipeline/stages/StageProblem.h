@@ -10,7 +10,7 @@
 // A value that leaves a stage is sent once by its producer's stage, and received once by every other stage that reads
 // it. Values of the forward pass go to the same stage or a later one, those of the backward pass to the same or an
 // earlier one. Both directions are one node and two values. What the backward pass reads of the forward pass may go
-// either way. A node may be bound to a stage, if a number of stages is asked for.
+// either way. If a number of stages is asked for, a node may be bound to a stage, and a stage to a way.
 //
 // Of a stage with d replicas, behind which others with a replicas lie in all:
 //
@@ -89,13 +89,19 @@ struct StageProblem {
   std::vector<StageDevices> devices; // by kind
   std::vector<StageWay> ways;
   int microBatches = 1;
-  int mostReplicas = 1; // of a stage; its replicas divide the micro-batches
-  int stages = 0;       // exactly as many, 0: as many as the devices allow
+  int mostReplicas = 1;            // of a stage; its replicas divide the micro-batches
+  int stages = 0;                  // exactly as many, 0: as many as the devices allow
+  std::vector<int> stageWays = {}; // of `stages`: the way of each; empty: any
   StageGoal goal = StageGoal::Bottleneck;
   InFlight inFlight = InFlight::OneForwardOneBackward;
 };
 
 inline constexpr int kMostDeviceKinds = 4;
+
+/// Whether the stage of this place may be run in the way.
+inline bool mayRun(const StageProblem &problem, int stage, int way) {
+  return problem.stageWays.empty() || problem.stageWays[size_t(stage)] == way;
+}
 
 /// Empty if the problem is well formed, else one sentence about what is wrong. What passes cannot overflow.
 std::string checkStageProblem(const StageProblem &problem);

@@ -25,6 +25,8 @@ public:
     problem.microBatches = index("micro_batches", 1);
     problem.mostReplicas = index("most_replicas", 1);
     problem.stages = index("stages", 0);
+    for (const Json &way : read_.list(json, "stage_ways", ""))
+      problem.stageWays.push_back(read_.index(way, "the problem: a stage's way"));
     problem.goal =
         oneOf(json, "the problem", "goal", {"bottleneck", "batch"}) == 1 ? StageGoal::Batch : StageGoal::Bottleneck;
     problem.inFlight = InFlight(oneOf(json, "the problem", "in_flight", {"1f1b", "gpipe", "zb-h2"}));

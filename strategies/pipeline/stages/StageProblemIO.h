@@ -13,7 +13,8 @@
 //
 // More may be said: "stages": 2 asks for so many, and "stage": 0 binds a node to one of them; "most_replicas": 4 lets a
 // stage have up to 4. Several "ways", each {"devices": KIND, "size": DEVICES}, are the choices of a stage; without them
-// there is one for each kind of devices, with one device. A node may list its costs by way, and variants in each, and
+// there is one for each kind of devices, with one device. "stage_ways": [1, 0] says in which way each of the "stages"
+// is run. A node may list its costs by way, and variants in each, and
 // say null where it cannot be run:
 //
 //   {"ways": [{"variants": [{"forward": 8, "held": 10}, {"forward": 11, "held": 2}]}, {"forward": 4, "held": 5}, null]}

@@ -297,7 +297,8 @@ private:
 
   void extend(uint32_t l, uint32_t to, int way, int copies, StageTimes times) {
     const Label &before = labels_[l];
-    if (problem_.stages > 0 && !stage_.mayBe(problem_.stages - 1 - before.stages))
+    if (const int place = problem_.stages - 1 - before.stages;
+        problem_.stages > 0 && (!stage_.mayBe(place) || !mayRun(problem_, place, way)))
       return;
     const size_t kind = size_t(problem_.ways[size_t(way)].devices);
     Label label{.latency = latencyOf(before, times),

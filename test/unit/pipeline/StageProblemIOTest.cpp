@@ -86,6 +86,11 @@ TEST_CASE("a bad problem of stages is told in a sentence") {
         "s.json: the problem: 'goal' is not 'bottleneck' or 'batch'");
   CHECK(errorOf(with(R"("nodes": [{}], "stages": 2)")) == "s.json: 1 nodes make no 2 stages");
   CHECK(errorOf(with(R"("nodes": [{}, {"stage": 2}], "stages": 2)")) == "s.json: node 1 is bound to stage 2 of 2");
+  CHECK(errorOf(with(R"("nodes": [{}, {}], "stages": 2, "stage_ways": [0])")) ==
+        "s.json: 1 stages are bound to ways, of 2");
+  CHECK(errorOf(with(R"("nodes": [{}, {}], "stages": 2, "stage_ways": [0, 1])")) ==
+        "s.json: a stage is bound to way 1 of 1");
+  CHECK(errorOf(with(R"("nodes": [{}], "stage_ways": [0])")) == "s.json: 1 stages are bound to ways, of 0");
   CHECK(errorOf(with(R"("nodes": [{"stage": 0}])")) == "s.json: node 0 is bound to stage 0 of 0");
   CHECK(errorOf(with(R"("nodes": [{}], "micro_batches": 0)")) ==
         "s.json: a problem needs one micro-batch and one replica at least");

@@ -131,6 +131,9 @@ StageProblem randomProblem(std::mt19937 &random, int nodes) {
   }
   if (upTo(2) == 0)
     problem.stages = int(1 + upTo(2));
+  if (problem.stages > 0 && problem.ways.size() > 1 && upTo(2))
+    for (int s = 0; s < problem.stages; ++s)
+      problem.stageWays.push_back(int(upTo(int(problem.ways.size()) - 1)));
   if (problem.stages > 1 && upTo(1)) // some nodes are bound to stages, mostly so that others can follow
     for (int n = 0; n < nodes; ++n)
       if (upTo(1))
@@ -163,8 +166,8 @@ StageProblem skips(int nodes, int skip, int devices) {
 
 TEST_CASE("small graphs: the best of all plans") {
   std::mt19937 random(3);
-  int fit = 0, none = 0, bound = 0, noRoom = 0;
-  for (int i = 0; i < 900; ++i) {
+  int fit = 0, none = 0, bound = 0, boundWays = 0, noRoom = 0;
+  for (int i = 0; i < 1500; ++i) {
     const StageProblem problem = randomProblem(random, 2 + int(random() % 4));
     INFO("problem " << i);
     if (problem.stages > int(problem.nodes.size()))
@@ -186,12 +189,14 @@ TEST_CASE("small graphs: the best of all plans") {
     ++fit;
     CHECK(hasRoom(problem));
     bound += std::any_of(problem.nodes.begin(), problem.nodes.end(), [](const StageNode &n) { return n.stage >= 0; });
+    boundWays += std::ranges::adjacent_find(problem.stageWays, std::ranges::not_equal_to()) != problem.stageWays.end();
     const int64_t value = check(problem, found);
     CHECK(value == *best);
     CHECK(found.optimal());
   }
   CHECK(fit > 500);
   CHECK(bound > 40);
+  CHECK(boundWays > 20); // different ones
   CHECK(none > 40);
   CHECK(noRoom > 10);
 }
@@ -393,6 +398,36 @@ TEST_CASE("nodes are in the stages to which they are bound") {
   CHECK(found.optimal());
   CHECK(check(problem, found) == 161); // 15 or 16 nodes in each of the first two stages, 9 behind
   problem.nodes[20].stage = 2;
+  CHECK(findStages(problem).infeasible);
+}
+
+TEST_CASE("stages are run in the ways to which they are bound") {
+  // Four devices do an operator in a quarter of the time, so a stage of four takes four times the nodes of one.
+  StageProblem problem = skips(500, 1, 5);
+  problem.ways = {{0, 1}, {0, 4}};
+  problem.stages = 2;
+  for (StageNode &node : problem.nodes)
+    node.ways = {{{{.forward = 40}}, 0}, {{{.forward = 10}}, 0}};
+  for (const std::vector<int> &ways : {std::vector{1, 0}, std::vector{0, 1}}) {
+    problem.stageWays = ways;
+    const FoundStages found = findStages(problem, {.work = 1, .mostDownsets = 4000});
+    CHECK(found.optimal());
+    CHECK(check(problem, found) == 4001); // 400 and 100 nodes, and one message
+    REQUIRE(found.plan.size() == 2);
+    CHECK(found.plan[0].nodes.size() == (ways[0] == 1 ? 400 : 100));
+    CHECK((found.plan[0].way == ways[0] && found.plan[1].way == ways[1]));
+  }
+  // A plan in other ways is none.
+  FoundStages found = findStages(problem);
+  problem.stageWays = {1, 0};
+  CHECK(rateStages(problem, found.plan).error == "stage 0 is run in way 0, but bound to way 1");
+  // Nodes that a way cannot run are in the other stage, also where there are too many downsets.
+  for (int n = 0; n < 500; ++n)
+    if (n >= 450)
+      problem.nodes[size_t(n)].ways[1].variants.clear();
+  found = findStages(problem, {.work = 1, .mostDownsets = 100});
+  CHECK(check(problem, found) == 4001);
+  problem.nodes[0].ways[1].variants.clear();
   CHECK(findStages(problem).infeasible);
 }
 
