@@ -274,8 +274,8 @@ std::string Executor::whereabouts() const {
           : step.has_send()     ? "send "
           : step.has_receive()  ? "receive "
                                 : "kernel ") +
-         quoted(step.name()) + (step.has_send() ? " to rank " + std::to_string(step.send().peer()) : "") +
-         (step.has_receive() ? " from rank " + std::to_string(step.receive().peer()) : "");
+         quoted(step.name()) + (step.has_send() ? " to " + peersText(plan(), step) : "") +
+         (step.has_receive() ? " from " + peersText(plan(), step) : "");
 }
 
 void Executor::enterStep(int program, StepInTime at) {

@@ -1,7 +1,7 @@
 //===- PeerCall.h - a plan's send or receive as a call of the world -----------------------------===//
 //
 // Tensors travel in plain layout, as the two ends may hold them in different ones. A buffer of another layout, and that
-// of a device, goes through a plain copy.
+// of a device, goes through a plain copy. So does a box that is not one range of the buffer's bytes.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_EXECUTOR_PEERCALL_H
@@ -9,6 +9,7 @@
 
 #include "runtime/backend/Backend.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/plan/stages/Stages.h"
 
 #include <vector>
 
@@ -24,19 +25,32 @@ public:
   Status run(uint32_t index);
   /// How long all runs took among the ranks, waiting for them included.
   double seconds() const { return seconds_; }
-  /// Of one message.
-  uint64_t bytes() const { return bytes_; }
+  /// Of all messages of one run.
+  uint64_t bytes() const;
   bool sends() const { return sends_; }
-  uint32_t peer() const { return peer_; }
+  /// The other ends of its messages.
+  std::vector<uint32_t> peers() const;
   uint32_t channel() const { return channel_; }
 
 private:
+  struct Message {
+    uint32_t peer = 0;
+    Block box;
+    uint64_t offset = 0, bytes = 0; // in the plain buffer, if the box is one range of it
+    bool isRange = true;
+  };
+  /// Sends or receives a message of the plain buffer at `data`.
+  Status move(const Message &message, std::byte *data);
+
   LoadedPlan &loaded_;
   World &world_;
   const bool sends_;
-  uint32_t peer_, channel_, buffer_;
-  uint64_t bytes_;
+  const uint32_t channel_, buffer_;
+  const Block whole_; // the buffer
+  const uint64_t elementBytes_;
+  std::vector<Message> messages_;
   std::vector<std::byte> staged_; // empty: the buffer's own memory is sent or received into
+  std::vector<std::byte> packed_; // of boxes that are no ranges
   double seconds_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/stages/Stages.h"
 
 #include <algorithm>
 #include <numeric>
@@ -16,13 +17,35 @@ namespace {
 constexpr uint64_t kMaxArena = uint64_t(1) << 46; // twice that, when run in float64, is a process's address space
 constexpr int kMaxDimensions = 16;
 
+/// Stages with meshes of their own. `inMesh`: the ranks of this one's.
+Status checkStageRanks(const plan::Plan &plan, uint64_t inMesh) {
+  if (!hasOwnMeshes(plan))
+    return Status();
+  if (plan.stage_ranks_size() < 2 || uint32_t(plan.stage_ranks_size()) != plan.stages())
+    return Status::error("has " + std::to_string(plan.stages()) + " stages, but numbers of ranks for " +
+                         std::to_string(plan.stage_ranks_size()));
+  uint64_t sum = 0;
+  for (uint32_t ranks : plan.stage_ranks()) {
+    sum += ranks;
+    if (ranks == 0 || sum > kMaxRanks)
+      return Status::error("a stage of " + std::to_string(ranks) + " ranks makes the number of ranks invalid");
+  }
+  if (plan.rank() >= sum)
+    return Status::error("the rank lies outside the stages of " + std::to_string(sum) + " ranks");
+  const Stages stages = stagesOf(plan);
+  if (const uint32_t stage = stages.of(plan.rank()); stages.ranksOf(stage) != inMesh)
+    return Status::error("stage " + std::to_string(stage) + " has " + std::to_string(stages.ranksOf(stage)) +
+                         " ranks, but a mesh of " + std::to_string(inMesh));
+  return Status();
+}
+
 Status checkHeader(const plan::Plan &plan) {
   TESSERA_RETURN_IF_ERROR(checkVersion(plan));
   if (const uint32_t needed = neededVersion(plan); plan.version() < needed)
     return Status::error(
         "has format version " + std::to_string(plan.version()) + ", but uses what version " + std::to_string(needed) +
-        " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages, sends, or kernels that "
-        "round inside");
+        " has brought: calls of sections, exchanges, sums as trees, leaves, frames, stages, sends, kernels that "
+        "round inside, runs, or stages with meshes of their own");
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {
@@ -33,11 +56,14 @@ Status checkHeader(const plan::Plan &plan) {
     if (!names.insert(axis.name()).second)
       return Status::error("two mesh axes are called " + quoted(axis.name()));
   }
+  TESSERA_RETURN_IF_ERROR(checkStageRanks(plan, ranks));
+  if (hasOwnMeshes(plan))
+    ranks = stagesOf(plan).ranks();
   if (plan.rank() >= ranks)
     return Status::error("the rank lies outside the mesh of " + std::to_string(ranks) + " ranks");
   if (plan.arena_bytes() > kMaxArena)
     return Status::error("an arena of " + std::to_string(plan.arena_bytes()) + " bytes is not possible");
-  if (plan.stages() > 1 && (plan.mesh_size() == 0 || plan.mesh(0).size() != plan.stages()))
+  if (!hasOwnMeshes(plan) && plan.stages() > 1 && (plan.mesh_size() == 0 || plan.mesh(0).size() != plan.stages()))
     return Status::error("has " + std::to_string(plan.stages()) +
                          " stages, which are not the size of its first mesh axis");
   const Stages stages = stagesOf(plan);

@@ -17,10 +17,10 @@
 #include "runtime/plan/CheckExchange.h"
 #include "runtime/plan/CheckStages.h"
 #include "runtime/plan/CheckSteps.h"
-#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/PlanParts.h"
+#include "runtime/plan/stages/Stages.h"
 
 #include <algorithm>
 #include <compare>
@@ -107,12 +107,12 @@ public:
     const size_t rank = count_++;
     if (rank == 0)
       stages_ = stagesOf(plan);
-    if (rank % stages_.ranks == 0)
+    if (isFirst(rank))
       firsts_.push_back(plan);
     TESSERA_RETURN_IF_ERROR(checkHeader(plan, rank));
     groups_.emplace_back(plan.groups().begin(), plan.groups().end());
     TESSERA_RETURN_IF_ERROR(addPrograms(plan, rank, like));
-    if (stages_.count > 1)
+    if (stages_.count() > 1)
       messages_.add(plan);
     return addBindings(plan, rank);
   }
@@ -120,7 +120,7 @@ public:
   Status finish() const {
     if (count_ == 0)
       return Status::error("there are no plans");
-    if (const size_t ranks = size_t(stages_.count) * stages_.ranks; ranks != count_)
+    if (const size_t ranks = stages_.ranks(); ranks != count_)
       return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " + std::to_string(count_) +
                            " plans");
     TESSERA_RETURN_IF_ERROR(checkGroups());
@@ -133,6 +133,8 @@ public:
   /// How many plans were added.
   size_t count() const { return count_; }
   const Stages &stages() const { return stages_; }
+  /// Whether the rank is the first of its stage.
+  bool isFirst(size_t rank) const { return rank < stages_.ranks() && firstOfStage(rank) == rank; }
   /// The plan of a stage's first rank.
   const plan::Plan &first(size_t stage) const { return firsts_[stage]; }
 
@@ -143,11 +145,14 @@ private:
     if (plan.plan_id() != firsts_[0].plan_id())
       return Status::error("the plans of rank 0 and " + rankText(rank) + " are of different compilations (plan_id '" +
                            firsts_[0].plan_id() + "' and '" + plan.plan_id() + "'); compile the model again");
-    const bool sameMesh = std::ranges::equal(plan.mesh(), firsts_[0].mesh(), [](const auto &a, const auto &b) {
+    const plan::Plan &likeThis = hasOwnMeshes(plan) ? firsts_.back() : firsts_[0];
+    const bool sameMesh = std::ranges::equal(plan.mesh(), likeThis.mesh(), [](const auto &a, const auto &b) {
       return a.name() == b.name() && a.size() == b.size();
     });
-    if (!sameMesh || plan.stages() != firsts_[0].stages() || plan.weights_file() != firsts_[0].weights_file() ||
-        plan.global_batch() != firsts_[0].global_batch() || plan.model() != firsts_[0].model())
+    if (!sameMesh || plan.stages() != firsts_[0].stages() ||
+        !std::ranges::equal(plan.stage_ranks(), firsts_[0].stage_ranks()) ||
+        plan.weights_file() != firsts_[0].weights_file() || plan.global_batch() != firsts_[0].global_batch() ||
+        plan.model() != firsts_[0].model())
       return Status::error("the plans of rank 0 and " + rankText(rank) +
                            " differ in mesh, stages, model, batch or weight file");
     return Status();
@@ -157,7 +162,7 @@ private:
   /// they are.
   Status checkGroups() const {
     for (size_t r = 0; r < count_; ++r) {
-      if (groups_[r].size() != groups_[0].size())
+      if (groups_[r].size() != groups_[0].size()) // all ranks make each group together
         return Status::error("rank 0 has " + std::to_string(groups_[0].size()) + " groups, " + rankText(r) + " has " +
                              std::to_string(groups_[r].size()));
       for (size_t g = 0; g < groups_[r].size(); ++g) {
@@ -179,7 +184,7 @@ private:
     return "step " + std::to_string(step) + " of program " + quoted(firsts_[0].programs(program).name()) + ": ";
   }
 
-  size_t firstOfStage(size_t rank) const { return rank - rank % stages_.ranks; }
+  size_t firstOfStage(size_t rank) const { return rank - stages_.placeOf(uint32_t(rank)); }
 
   Status addPrograms(const plan::Plan &plan, size_t rank, const Likeness &like) {
     if (plan.programs_size() != firsts_[0].programs_size())
@@ -248,7 +253,8 @@ private:
           const plan::Step &step = first.programs(p).steps(s);
           if (!step.has_collective())
             continue;
-          for (size_t r = stage * stages_.ranks; r < (stage + 1) * stages_.ranks; ++r) {
+          for (size_t r = stages_.firstOf(uint32_t(stage)); r < groups_.size() && stages_.of(uint32_t(r)) == stage;
+               ++r) {
             const uint32_t leader = groups_[r][step.collective().group()].ranks(0);
             if (meetings_[r][k] != meetings_[leader][k])
               return Status::error(stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
@@ -267,6 +273,8 @@ private:
     int binding = 0; // of that rank
     uint32_t stages = 0;
     std::set<Block> blocks; // those that some rank holds
+    /// By stage: where each has a mesh of its own, and cuts the tensor in its own way.
+    std::map<uint32_t, std::set<Block>> byStage;
   };
 
   const plan::Binding &bindingOf(const Tensor &tensor) const {
@@ -294,7 +302,7 @@ private:
         auto [it, unknown] =
             numberOfTensor_.try_emplace({binding.role(), binding.program(), binding.name()}, tensors_.size());
         if (unknown)
-          tensors_.push_back({rank, i, 0, {}});
+          tensors_.push_back({rank, i, 0, {}, {}});
         bound_.push_back(it->second);
         ++tensors_[it->second].stages;
       }
@@ -306,6 +314,8 @@ private:
       Block block = blockOf(plan, binding);
       if (isEmpty(block.shape))
         continue; // the rank holds only padding
+      if (hasOwnMeshes(plan))
+        tensor.byStage[stages_.of(uint32_t(rank))].insert(block);
       const bool primary = tensor.blocks.insert(block).second;
       if (binding.primary() != primary)
         return Status::error(tensorText(tensor) + ": " + rankText(rank) +
@@ -319,12 +329,17 @@ private:
     std::map<std::pair<int, std::string>, std::set<uint32_t>> ordinals;
     for (const Tensor &tensor : tensors_) {
       const plan::Binding &binding = bindingOf(tensor);
-      TESSERA_RETURN_IF_ERROR(
-          checkTiling(std::vector<Block>(tensor.blocks.begin(), tensor.blocks.end()), toVector(binding.global_shape()))
-              .context(tensorText(tensor)));
-      if (onAllStages(binding.role()) && tensor.stages != stages_.count)
+      auto tiles = [&](const std::set<Block> &blocks) {
+        return checkTiling(std::vector<Block>(blocks.begin(), blocks.end()), toVector(binding.global_shape()))
+            .context(tensorText(tensor));
+      };
+      if (tensor.byStage.empty())
+        TESSERA_RETURN_IF_ERROR(tiles(tensor.blocks));
+      for (const auto &[stage, blocks] : tensor.byStage)
+        TESSERA_RETURN_IF_ERROR(tiles(blocks).context("stage " + std::to_string(stage)));
+      if (onAllStages(binding.role()) && tensor.stages != stages_.count())
         return Status::error(tensorText(tensor) + " is bound by " + std::to_string(tensor.stages) + " of " +
-                             std::to_string(stages_.count) + " stages; all of them must have it");
+                             std::to_string(stages_.count()) + " stages; all of them must have it");
       if (binding.role() != plan::INPUT && binding.role() != plan::OUTPUT)
         continue;
       if (!ordinals[{binding.role(), binding.program()}].insert(binding.ordinal()).second)
@@ -378,7 +393,7 @@ struct PlansChecker::State {
   Together together;
   std::vector<std::unique_ptr<Known>> known; // by stage
 
-  bool isFirst() const { return together.count() % together.stages().ranks == 0; }
+  bool isFirst() const { return together.isFirst(together.count()); }
 
   /// What the plan shares with the first of its stage. A part counts as shared only if everything that its check
   /// reads is equal.

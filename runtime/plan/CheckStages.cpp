@@ -9,8 +9,8 @@
 
 namespace tessera::rt {
 
-uint32_t StageMessages::numberOf(const plan::Buffer &buffer) {
-  auto [it, fresh] = numbers_.try_emplace({toVector(buffer.shape()), buffer.dtype()}, uint32_t(contents_.size()));
+uint32_t StageMessages::numberOf(const Contents &contents) {
+  auto [it, fresh] = numbers_.try_emplace(contents, uint32_t(contents_.size()));
   if (fresh)
     contents_.push_back(&it->first);
   return it->second;
@@ -41,15 +41,12 @@ StageMessages::Ends StageMessages::endsOf(const plan::Plan &plan) {
   for (size_t p = 0; p < flows.size(); ++p) {
     auto &sections = ends.emplace_back();
     for (const std::vector<Event> &events : flows[p].sections) {
-      std::vector<End> &mine = sections.emplace_back();
+      std::vector<std::vector<End>> &mine = sections.emplace_back();
       for (const Event &event : events) {
         const plan::Step &step = plan.programs(int(p)).steps(int(event.step));
-        if (event.kind == Kind::Send)
-          mine.push_back({step.send().peer(), numberOf(plan.buffers(int(step.send().input())))});
-        else if (event.kind == Kind::Receive)
-          mine.push_back({step.receive().peer(), numberOf(plan.buffers(int(step.receive().output())))});
-        else
-          mine.emplace_back();
+        std::vector<End> &ends = mine.emplace_back();
+        for (const PeerMessage &message : peerMessages(plan, step))
+          ends.push_back({message.peer, numberOf({message.box.shape, plan.buffers(int(peerBuffer(step))).dtype()})});
       }
     }
   }
@@ -57,8 +54,10 @@ StageMessages::Ends StageMessages::endsOf(const plan::Plan &plan) {
 }
 
 void StageMessages::add(const plan::Plan &plan) {
-  if (ends_.empty())
+  if (ends_.empty()) {
     stages_ = stagesOf(plan);
+    alike_ = !hasOwnMeshes(plan);
+  }
   const auto rank = uint32_t(ends_.size());
   const uint32_t place = stages_.placeOf(rank), first = rank - place;
   if (place == 0)
@@ -68,9 +67,10 @@ void StageMessages::add(const plan::Plan &plan) {
   for (size_t p = 0; p < flows.size(); ++p)
     for (size_t s = 0; s < flows[p].sections.size(); ++s)
       for (size_t e = 0; e < flows[p].sections[s].size(); ++e) {
-        const End &mine = ends_.back()[p][s][e], &theirs = ends_[first][p][s][e];
-        if (flows[p].sections[s][e].kind != Kind::Meet)
-          alike_ &= mine == End{theirs.peer + place, theirs.contents} && stages_.placeOf(mine.peer) == place;
+        if (!alike_ || flows[p].sections[s][e].kind == Kind::Meet)
+          continue;
+        const End &mine = ends_.back()[p][s][e][0], &theirs = ends_[first][p][s][e][0];
+        alike_ = mine == End{theirs.peer + place, theirs.contents} && stages_.placeOf(mine.peer) == place;
       }
 }
 
@@ -82,8 +82,9 @@ public:
 
   Status run() {
     std::vector<uint32_t> ranks;
-    for (uint32_t rank = 0; rank < at_.size(); rank += all_.alike_ ? all_.stages_.ranks : 1)
-      ranks.push_back(rank);
+    for (uint32_t rank = 0; rank < at_.size(); ++rank)
+      if (!all_.alike_ || all_.stages_.placeOf(rank) == 0)
+        ranks.push_back(rank);
     ready_ = ranks;
     while (!ready_.empty()) {
       const uint32_t rank = ready_.back();
@@ -104,7 +105,7 @@ private:
   using Event = StageMessages::Event;
   using Link = std::tuple<uint32_t, uint32_t, uint32_t>; // sender, receiver, channel
   struct Place {
-    uint32_t call = 0, event = 0;
+    uint32_t call = 0, event = 0, message = 0; // of the event's messages
   };
   struct Message {
     uint32_t contents = 0, index = 0;
@@ -115,15 +116,17 @@ private:
   const StageMessages::Flow &flowOf(uint32_t rank) const { return all_.flows_[all_.stages_.of(rank)][program_]; }
   const SectionCall &callOf(uint32_t rank) const { return flowOf(rank).order.calls()[at_[rank].call]; }
   const Event &eventOf(uint32_t rank) const { return flowOf(rank).sections[callOf(rank).section][at_[rank].event]; }
-  const StageMessages::End &endOf(uint32_t rank) const {
+  const std::vector<StageMessages::End> &endsOf(uint32_t rank) const {
     return all_.ends_[rank][program_][callOf(rank).section][at_[rank].event];
   }
+  /// The message for which a rank waits at a receive.
+  const StageMessages::End &endOf(uint32_t rank) const { return endsOf(rank)[at_[rank].message]; }
 
   /// Whether the rank has nothing left to do; goes over calls without events.
   bool done(uint32_t rank) {
     const StageMessages::Flow &flow = flowOf(rank);
     while (at_[rank].call < flow.order.calls().size() && at_[rank].event >= flow.sections[callOf(rank).section].size())
-      at_[rank] = {at_[rank].call + 1, 0};
+      at_[rank] = {at_[rank].call + 1, 0, 0};
     return at_[rank].call >= flow.order.calls().size();
   }
 
@@ -131,25 +134,31 @@ private:
 
   /// Runs a rank until it waits or ends.
   Status advance(uint32_t rank) {
-    for (; !done(rank); ++at_[rank].event) {
+    for (; !done(rank); at_[rank] = {at_[rank].call, at_[rank].event + 1, 0}) {
       const Event &event = eventOf(rank);
       if (event.kind == Kind::Send) {
-        const StageMessages::End &end = endOf(rank);
-        sent_[{rank, end.peer, event.number}].push_back({end.contents, callOf(rank).index, &event, at_[rank].call});
-        if (!done(end.peer) && eventOf(end.peer).kind == Kind::Receive &&
-            incoming(end.peer) == Link(rank, end.peer, event.number))
-          ready_.push_back(end.peer);
+        for (const StageMessages::End &end : endsOf(rank))
+          send(rank, event, end);
       } else if (event.kind == Kind::Receive) {
-        std::deque<Message> &messages = sent_[incoming(rank)];
-        if (messages.empty())
-          return Status();
-        TESSERA_RETURN_IF_ERROR(compare(rank, messages.front()));
-        messages.pop_front();
+        for (uint32_t &next = at_[rank].message; next < endsOf(rank).size(); ++next) {
+          std::deque<Message> &messages = sent_[incoming(rank)];
+          if (messages.empty())
+            return Status();
+          TESSERA_RETURN_IF_ERROR(compare(rank, messages.front()));
+          messages.pop_front();
+        }
       } else if (!all_.alike_ && !meet(rank, event.number)) {
         return Status();
       }
     }
     return Status();
+  }
+
+  void send(uint32_t rank, const Event &event, const StageMessages::End &end) {
+    sent_[{rank, end.peer, event.number}].push_back({end.contents, callOf(rank).index, &event, at_[rank].call});
+    if (!done(end.peer) && eventOf(end.peer).kind == Kind::Receive &&
+        incoming(end.peer) == Link(rank, end.peer, event.number))
+      ready_.push_back(end.peer);
   }
 
   /// Whether this rank is the last to come to a collective; then the others go on, too.
@@ -162,7 +171,7 @@ private:
       return false;
     for (uint32_t other : here)
       if (other != rank) {
-        ++at_[other].event;
+        at_[other] = {at_[other].call, at_[other].event + 1, 0};
         ready_.push_back(other);
       }
     here.clear();
@@ -203,9 +212,9 @@ private:
     const StageMessages::Flow &flow = flowOf(rank);
     for (size_t s = 0; s < flow.sections.size(); ++s)
       for (size_t e = 0; e < flow.sections[s].size(); ++e)
-        if (flow.sections[s][e].kind == kind && flow.sections[s][e].number == channel &&
-            all_.ends_[rank][program_][s][e].peer == peer)
-          count += flow.order.sections()[s].calls;
+        if (flow.sections[s][e].kind == kind && flow.sections[s][e].number == channel)
+          for (const StageMessages::End &end : all_.ends_[rank][program_][s][e])
+            count += end.peer == peer ? flow.order.sections()[s].calls : 0;
     return count;
   }
 

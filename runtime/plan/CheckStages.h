@@ -9,14 +9,15 @@
 //   the ranks wait for each other for ever: rank 0: step 9 'g.receive' ... receives from rank 1 on channel 4; ...
 //
 // Ranks of one stage mostly do the same with the same places of other stages. Then one rank of each stage stands for
-// all. Otherwise all ranks are run. Both take time in proportion to the messages of these ranks.
+// all. Otherwise, and where stages have meshes of their own, all ranks are run. Both take time in proportion to the
+// messages of these ranks.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_PLAN_CHECKSTAGES_H
 #define TESSERA_RUNTIME_PLAN_CHECKSTAGES_H
 
-#include "runtime/plan/Frames.h"
 #include "runtime/plan/TimeOrder.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/support/Status.h"
 
 #include <map>
@@ -50,16 +51,17 @@ private:
     TimeOrder order;
     std::vector<std::vector<Event>> sections;
   };
-  /// What a send or a receive is on one rank.
+  /// One message of a send or a receive on one rank.
   struct End {
     uint32_t peer = 0, contents = 0;
     bool operator==(const End &) const = default;
   };
-  using Ends = std::vector<std::vector<std::vector<End>>>; // by program, section, event
+  /// By program, section, event: the messages of a rank. Mostly there is one.
+  using Ends = std::vector<std::vector<std::vector<std::vector<End>>>>;
 
   void addFlows(const plan::Plan &plan);
   Ends endsOf(const plan::Plan &plan);
-  uint32_t numberOf(const plan::Buffer &buffer);
+  uint32_t numberOf(const Contents &contents);
 
   Stages stages_;
   std::vector<std::vector<Flow>> flows_; // by stage, program

@@ -1,11 +1,12 @@
 // checkStep: the operands of kernels and collectives.
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/CheckExchange.h"
-#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/support/Scalar.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tessera::rt {
 
@@ -174,17 +175,44 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
 }
 
 /// The other end of a send or a receive.
-Status checkPeer(const plan::Plan &plan, uint32_t peer, uint32_t channel, const std::string &verb) {
-  const Stages stages = stagesOf(plan);
-  if (peer >= stages.count * stages.ranks)
+Status checkPeer(const plan::Plan &plan, const Stages &stages, uint32_t peer, uint32_t channel,
+                 const std::string &verb) {
+  if (peer >= stages.ranks())
     return Status::error(verb + "rank " + std::to_string(peer) + ", which the mesh of " +
-                         std::to_string(stages.count * stages.ranks) + " ranks does not have");
+                         std::to_string(stages.ranks()) + " ranks does not have");
   if (stages.of(peer) == stages.of(plan.rank()))
     return Status::error(verb + "rank " + std::to_string(peer) + ", which is in the same stage");
   if (channel >= kMaxChannels)
     return Status::error(verb + "rank " + std::to_string(peer) + " on channel " + std::to_string(channel) +
                          "; there are " + std::to_string(kMaxChannels));
   return Status();
+}
+
+/// The messages of a send or a receive of `shape`.
+Status checkPeers(const plan::Plan &plan, const plan::Step &step, const std::vector<int64_t> &shape) {
+  const std::string verb = step.has_send() ? "sends to " : "receives from ";
+  const uint32_t channel = step.has_send() ? step.send().channel() : step.receive().channel();
+  if (!hasOwnMeshes(plan) && step.send().boxes_size() + step.receive().boxes_size() > 0)
+    return Status::error("has boxes, but stages have one mesh");
+  if (hasOwnMeshes(plan) && (step.send().peer() != 0 || step.receive().peer() != 0))
+    return Status::error("names a peer, but stages with meshes of their own send boxes");
+  const Stages stages = stagesOf(plan);
+  std::set<uint32_t> peers;
+  std::vector<Block> boxes;
+  for (PeerMessage &message : peerMessages(plan, step)) {
+    TESSERA_RETURN_IF_ERROR(checkPeer(plan, stages, message.peer, channel, verb));
+    const std::string what = verb + "rank " + std::to_string(message.peer);
+    if (!peers.insert(message.peer).second)
+      return Status::error(what + " twice");
+    if (!isInside(message.box, shape))
+      return Status::error(what + " a box at " + shapeText(message.box.offset) + " of shape " +
+                           shapeText(message.box.shape) + ", which is not inside " +
+                           bufferText(plan, peerBuffer(step)) + " of shape " + shapeText(shape));
+    boxes.push_back(std::move(message.box));
+  }
+  if (!step.has_receive())
+    return Status();
+  return checkTiling(boxes, shape).context("what is received does not cover " + bufferText(plan, peerBuffer(step)));
 }
 
 } // namespace
@@ -196,11 +224,11 @@ Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
     return checkCollective(plan, ranges, step.collective());
   if (step.has_send()) {
     TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, step.send().input(), false));
-    return checkPeer(plan, step.send().peer(), step.send().channel(), "sends to ");
+    return checkPeers(plan, step, ranges[step.send().input()].shape);
   }
   if (step.has_receive()) {
     TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, step.receive().output(), true));
-    return checkPeer(plan, step.receive().peer(), step.receive().channel(), "receives from ");
+    return checkPeers(plan, step, ranges[step.receive().output()].shape);
   }
   return Status::error("does nothing");
 }

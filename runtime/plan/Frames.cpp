@@ -33,12 +33,4 @@ uint32_t Frames::slots(uint64_t offset) const {
   return frame < 0 ? 1 : frames_[size_t(frame)].slots;
 }
 
-Stages stagesOf(const plan::Plan &plan) {
-  uint32_t ranks = 1;
-  for (const plan::MeshAxis &axis : plan.mesh())
-    ranks *= axis.size();
-  const uint32_t count = std::max(1u, plan.stages());
-  return {count, std::max(1u, ranks / count)};
-}
-
 } // namespace tessera::rt

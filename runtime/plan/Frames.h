@@ -45,19 +45,6 @@ private:
   std::vector<PlacedFrame> frames_; // in order of offsets
 };
 
-/// A channel is below this, so that it is a tag of every MPI.
-constexpr uint32_t kMaxChannels = 32768;
-
-/// How many stages a plan's ranks are, and how many ranks are in each: rank r is in stage r / ranks. One stage: no
-/// pipeline.
-struct Stages {
-  uint32_t count = 1, ranks = 1;
-  uint32_t of(uint32_t rank) const { return rank / ranks; }
-  /// The rank's place in the mesh of its stage.
-  uint32_t placeOf(uint32_t rank) const { return rank % ranks; }
-};
-Stages stagesOf(const plan::Plan &plan);
-
 } // namespace tessera::rt
 
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/Recipe.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/support/File.h"
 
 #include <algorithm>
@@ -61,8 +62,12 @@ struct Hash {
   }
 };
 
-/// How many ranks the mesh has; 0 if its sizes make no sense.
-uint64_t meshSize(const plan::Plan &plan) {
+/// How many ranks there are; 0 if the numbers make no sense.
+uint64_t ranksOf(const plan::Plan &plan) {
+  if (hasOwnMeshes(plan)) {
+    const uint64_t sum = std::accumulate(plan.stage_ranks().begin(), plan.stage_ranks().end(), uint64_t(0));
+    return sum > kMaxRanks ? 0 : sum;
+  }
   uint64_t ranks = 1;
   for (const plan::MeshAxis &axis : plan.mesh()) {
     ranks *= axis.size();
@@ -124,6 +129,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
   for (const plan::Group &group : plan.groups())
     if (group.run() > 0) // a reader of version 6 would add in the order of the members
       needed = 7;
+  if (hasOwnMeshes(plan)) // a reader of version 8 would send whole buffers to rank 0
+    needed = 9;
   for (const plan::Buffer &buffer : plan.buffers())
     if (const uint32_t of = buffer.alias_of_plus_one(); // a reader of version 4 knows views of whole buffers only
         of > 0 && of <= uint32_t(plan.buffers_size()) && isPart(buffer, plan.buffers(int(of) - 1)))
@@ -193,7 +200,7 @@ public:
       const std::string file = rankFile(path_, r);
       TESSERA_RETURN_IF_ERROR(read(file));
       if (r == 0) {
-        ranks = meshSize(*plan_);
+        ranks = ranksOf(*plan_);
         id = plan_->plan_id();
         weights = plan_->weights_file();
       }

@@ -2,6 +2,7 @@
 #include "runtime/session/Session.h"
 #include "runtime/checkpoint/FolderLock.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/session/Profile.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/telemetry/Monitor.h"
@@ -68,14 +69,6 @@ namespace {
 /// yet. After a restart a file server may free the lock of a lost machine only late (NFS 4: after 90 s).
 constexpr double kLockPatience = 2, kLockPatienceOfRestart = 100;
 
-/// "data=2, model=2", or "one rank".
-std::string meshText(const plan::Plan &plan) {
-  std::string text;
-  for (const plan::MeshAxis &axis : plan.mesh())
-    text += (text.empty() ? "" : ", ") + axis.name() + "=" + std::to_string(axis.size());
-  return text.empty() ? "one rank" : text;
-}
-
 /// This rank's place in the mesh: "data 1, model 0".
 std::string coordinatesText(const plan::Plan &plan) {
   uint64_t stride = 1;
@@ -84,7 +77,7 @@ std::string coordinatesText(const plan::Plan &plan) {
   std::string text;
   for (const plan::MeshAxis &axis : plan.mesh()) {
     stride /= axis.size();
-    text += (text.empty() ? "" : ", ") + axis.name() + " " + std::to_string(plan.rank() / stride % axis.size());
+    text += (text.empty() ? "" : ", ") + axis.name() + " " + std::to_string(placeInMesh(plan) / stride % axis.size());
   }
   return text.empty() ? "the only one" : text;
 }

@@ -13,6 +13,16 @@
 namespace tessera::rt {
 namespace {
 
+/// "peer": 2, or "peers": [2, 3].
+std::string peersJson(const std::vector<uint32_t> &peers) {
+  if (peers.size() == 1)
+    return "\"peer\": " + std::to_string(peers[0]);
+  std::string list;
+  for (uint32_t peer : peers)
+    list += (list.empty() ? "" : ", ") + std::to_string(peer);
+  return "\"peers\": [" + list + "]";
+}
+
 constexpr int64_t kMostSteps = 100;
 constexpr size_t kInputsBefore = 4; // batches that were prepared before the first step
 
@@ -217,8 +227,8 @@ std::string Trace::stepText(const Event &event) const {
   }
   if (const PeerCall *call = executor_.peerCall(event.program, int(event.number)))
     return text + ", \"cat\": \"" + (call->sends() ? "send" : "receive") + "\", \"args\": {" + microBatch +
-           "\"peer\": " + std::to_string(call->peer()) + ", \"channel\": " + std::to_string(call->channel()) +
-           ", \"bytes_" + (call->sends() ? "sent" : "received") + "\": " + std::to_string(call->bytes()) +
+           peersJson(call->peers()) + ", \"channel\": " + std::to_string(call->channel()) + ", \"bytes_" +
+           (call->sends() ? "sent" : "received") + "\": " + std::to_string(call->bytes()) +
            perSecond("GB/s", double(call->bytes()), ns) + "}";
   text += ", \"cat\": \"kernel\", \"args\": {" + microBatch + "\"kernel\": " + quotedJson(step.kernel().name()) +
           ", \"implementation\": " +

@@ -27,11 +27,18 @@ BoundTensors::BoundTensors(std::span<const plan::Plan> plans) : plans_(plans), s
   joint_.set_plan_id(plans[0].plan_id());
   joint_.set_model(plans[0].model());
   *joint_.mutable_mesh() = plans[0].mesh();
+  if (hasOwnMeshes(plans[0])) { // no one mesh: all ranks in a row
+    joint_.clear_mesh();
+    plan::MeshAxis *axis = joint_.add_mesh();
+    axis->set_name("rank");
+    axis->set_size(stages_.ranks());
+  }
   joint_.set_weights_file(plans[0].weights_file());
   joint_.set_global_batch(plans[0].global_batch());
   joint_.set_leaves(plans[0].leaves());
   std::map<std::tuple<int, std::string, std::string>, int> numbers; // by role, program, name
-  for (size_t rank = 0; rank < plans.size(); rank += stages_.ranks) {
+  for (uint32_t stage = 0; stage < stages_.count(); ++stage) {
+    const size_t rank = stages_.firstOf(stage);
     std::vector<int> &on = onStage_.emplace_back(size_t(joint_.bindings_size()), -1);
     for (int b = 0; b < plans[rank].bindings_size(); ++b) {
       const plan::Binding &binding = plans[rank].bindings(b);

@@ -12,8 +12,7 @@
 #ifndef TESSERA_RUNTIME_TENSOR_BOUNDTENSORS_H
 #define TESSERA_RUNTIME_TENSOR_BOUNDTENSORS_H
 
-#include "runtime/plan/Frames.h"
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/stages/Stages.h"
 
 #include <span>
 #include <string>
@@ -36,7 +35,7 @@ public:
   plan::DType type(int tensor) const { return joint_.buffers(int(binding(tensor).buffer())).dtype(); }
   std::vector<int> of(plan::Role role, const std::string &program) const { return bindingsOf(joint_, role, program); }
   /// A rank's binding of a tensor; -1 if it has none.
-  int on(size_t rank, int tensor) const { return onStage_[rank / stages_.ranks][size_t(tensor)]; }
+  int on(size_t rank, int tensor) const { return onStage_[stages_.of(uint32_t(rank))][size_t(tensor)]; }
   std::span<const plan::Plan> plans() const { return plans_; }
 
 private:

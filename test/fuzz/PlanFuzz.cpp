@@ -168,7 +168,8 @@ std::vector<std::string> seeds() {
           rt::serialize(collectives()),
           rt::serialize(rt::LoopPlan::make(0, 1, 3, true)),
           rt::serialize(rt::LoopPlan::make(1, 2, 2, true)),
-          rt::serialize(rt::StagePlan().plans()[0])};
+          rt::serialize(rt::StagePlan().plans()[0]),
+          rt::serialize(rt::StagePlan{2, 4, true, 1}.plans()[0])};
 }
 
 void mutate(std::string &input, Random &random) {

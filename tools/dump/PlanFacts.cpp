@@ -1,7 +1,7 @@
 #include "tools/dump/PlanFacts.h"
 
-#include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"
 
@@ -31,8 +31,8 @@ static RankFacts factsOf(const plan::Plan &p) {
   facts.rank = p.rank();
   facts.arenaBytes = p.arena_bytes();
   const rt::Stages stages = rt::stagesOf(p);
-  if (stages.count > 1)
-    facts.stage = "stage " + std::to_string(stages.of(p.rank())) + " of " + std::to_string(stages.count);
+  if (stages.count() > 1)
+    facts.stage = "stage " + std::to_string(stages.of(p.rank())) + " of " + std::to_string(stages.count());
   for (const plan::Frame &frame : p.frames())
     facts.frames +=
         (facts.frames.empty() ? "" : " + ") + std::to_string(frame.slots()) + " x " + bytesText(double(frame.bytes()));
@@ -60,14 +60,15 @@ static RankFacts factsOf(const plan::Plan &p) {
       const plan::Step &step = program.steps(s);
       const uint64_t times = order.timesOf(uint32_t(s));
       f.messages += messages[size_t(s)] == s ? times : 0;
-      if (step.has_send()) {
-        CollectiveCount &count = f.stages["send to stage " + std::to_string(stages.of(step.send().peer()))];
-        count.count += times;
-        count.bytesSent += times * bytes(step.send().input());
-        continue;
-      }
-      if (step.has_receive()) {
-        f.stages["receive from stage " + std::to_string(stages.of(step.receive().peer()))].count += times;
+      if (step.has_send() || step.has_receive()) {
+        const plan::DType type = p.buffers(int(rt::peerBuffer(step))).dtype();
+        for (const rt::PeerMessage &message : rt::peerMessages(p, step)) {
+          const std::string stage = "stage " + std::to_string(stages.of(message.peer));
+          CollectiveCount &count = f.stages[(step.has_send() ? "send to " : "receive from ") + stage];
+          count.count += times;
+          if (step.has_send())
+            count.bytesSent += times * rt::bytesOf(message.box.shape, type).value_or(0);
+        }
         continue;
       }
       if (!step.has_collective()) {

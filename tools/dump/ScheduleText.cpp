@@ -141,7 +141,7 @@ void PlannedSchedule::add(const plan::Plan &plan) {
 }
 
 rt::Status PlannedSchedule::read(const Json &report) {
-  if (stages.count < 2)
+  if (stages.count() < 2)
     return rt::Status::error("--schedule: the plan has no stages; compile with --mesh stage=2,...");
   for (const Device &device : devices)
     if (device.program.empty())
@@ -276,7 +276,7 @@ std::string scheduleText(const PlannedSchedule &planned) {
         times[1] += stage.input;
         times[2] += stage.weight;
       }
-    const uint64_t first = d * planned.stages.ranks, last = first + planned.stages.ranks - 1;
+    const uint32_t first = planned.stages.firstOf(uint32_t(d)), last = first + planned.stages.ranksOf(uint32_t(d)) - 1;
     out += "  " + padded(stagesOn(pipeline, int(d)), width) +
            padded(std::to_string(first) + (last > first ? " to " + std::to_string(last) : ""), 12);
     for (int64_t time : times)

@@ -12,8 +12,8 @@
 #ifndef TESSERA_TOOLS_DUMP_SCHEDULETEXT_H
 #define TESSERA_TOOLS_DUMP_SCHEDULETEXT_H
 
-#include "runtime/plan/Frames.h"
 #include "runtime/plan/TimeOrder.h"
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/support/Status.h"
 #include "strategies/pipeline/Pipeline.h"
 #include "tools/dump/ReportFields.h"

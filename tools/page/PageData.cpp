@@ -1,5 +1,6 @@
 #include "tools/page/PageData.h"
 
+#include "runtime/plan/stages/Stages.h"
 #include "tools/page/Arena.h"
 #include "tools/page/Costs.h"
 #include "tools/page/Network.h"
@@ -107,10 +108,7 @@ void addNetwork(Json &page, const Network &network) {
 void PagePlans::add(const plan::Plan &plan) {
   if (traffic.empty())
     first = plan;
-  size_t ranks = 1;
-  for (const plan::MeshAxis &axis : plan.mesh())
-    ranks *= axis.size();
-  traffic.push_back(trafficOf(plan, ranks));
+  traffic.push_back(trafficOf(plan, rt::stagesOf(plan).ranks()));
 }
 
 Json pageData(const Json &report, const PagePlans &plans, const Json &measured) {

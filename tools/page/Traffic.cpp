@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/TimeOrder.h"
+#include "runtime/plan/stages/Stages.h"
 
 #include <algorithm>
 #include <cmath>
@@ -86,10 +87,11 @@ RankTraffic trafficOf(const plan::Plan &plan, size_t ranks) {
     const uint64_t times = order.timesOf(uint32_t(s));
     if (step.has_send()) {
       const plan::Buffer &buffer = plan.buffers(int(step.send().input()));
-      const uint64_t bytes = times * rt::bytesOf(rt::toVector(buffer.shape()), buffer.dtype()).value_or(0);
+      const uint64_t bytes = times * rt::peerBytes(plan, step);
       traffic.sent += bytes;
       if (!traffic.to.empty())
-        traffic.to[step.send().peer()] += double(bytes);
+        for (const rt::PeerMessage &message : rt::peerMessages(plan, step))
+          traffic.to[message.peer] += double(times * rt::bytesOf(message.box.shape, buffer.dtype()).value_or(0));
       auto &[count, sum] = traffic.kinds[{"send", "stage"}];
       count += times;
       sum += double(bytes);

@@ -94,8 +94,89 @@ TEST_CASE("a pipeline computes what one rank does") {
           }
 }
 
+TEST_CASE("stages of different numbers of ranks compute what one rank does") {
+  for (const char *backend : {"reference", "cpu"})
+    for (auto [width, behind] : {std::pair(1u, 2u), {2u, 1u}, {4u, 1u}, {2u, 3u}, {4u, 2u}})
+      for (bool widen : {false, true}) {
+        INFO(backend << ", " << width << " and " << behind << " ranks" << (widen ? ", float64" : ""));
+        LoadOptions options;
+        options.widen = widen;
+        const StagePlan made{width, 4, true, behind};
+        CHECK(onThreads(made.plans(), backend, options) == onThreads({made.sequential()}, backend, options));
+      }
+}
+
+/// Rank 0 sends a part of its columns to each of three ranks of the next stage, and nothing by a second send.
+static plan::Plan columns(uint32_t rank) {
+  PlanBuilder b(rank, 4, "infer");
+  b.plan.mutable_mesh(0)->set_size(rank == 0 ? 1 : 3);
+  b.plan.clear_groups();
+  b.plan.set_stages(2);
+  b.plan.set_version(9);
+  b.plan.add_stage_ranks(1);
+  b.plan.add_stage_ranks(3);
+  const uint32_t held = b.buffer("x", {3, rank == 0 ? 6 : 2});
+  auto add = [&](auto *boxes, uint32_t peer, int64_t begin) {
+    plan::PeerBox *box = boxes->Add();
+    box->set_peer(peer);
+    box->add_offset(0), box->add_offset(begin);
+    box->add_shape(3), box->add_shape(2);
+  };
+  if (rank == 0) {
+    b.bind(plan::INPUT, "x", held, {3, 6}, {0, 0});
+    plan::Send *send = b.step("x.send")->mutable_send();
+    send->set_input(held);
+    for (uint32_t peer : {3u, 1u, 2u})
+      add(send->mutable_boxes(), peer, int64_t(peer - 1) * 2);
+    b.step("nothing.send")->mutable_send()->set_input(held);
+  } else {
+    plan::Receive *receive = b.step("x.receive")->mutable_receive();
+    receive->set_output(held);
+    add(receive->mutable_boxes(), 0, 0);
+    b.bind(plan::OUTPUT, "y", held, {3, 6}, {0, int64_t(rank - 1) * 2});
+  }
+  return b.plan;
+}
+
+TEST_CASE("a rank sends boxes of a buffer to several ranks") {
+  std::vector<plan::Plan> plans;
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    plans.push_back(columns(rank));
+  CHECK(checkPlans(plans).message() == "");
+  for (const char *backend : {"reference", "cpu"}) {
+    std::vector<std::vector<float>> got(4);
+    RtStatus status = runRanks(4, [&](World &world) {
+      const auto rank = size_t(world.rank());
+      return withExecutor(plans[rank], world, backend, {}, [&](Executor &executor) {
+        std::vector<float> x(18);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] = float(i);
+        if (rank == 0)
+          TESSERA_RETURN_IF_ERROR(executor.feed(0, x.data()));
+        TESSERA_RETURN_IF_ERROR(executor.run(0));
+        if (rank == 0) {
+          CHECK(executor.peerCall(0, 0)->peers() == std::vector<uint32_t>{3, 1, 2});
+          CHECK(executor.peerCall(0, 0)->bytes() == 18 * 4);
+          CHECK(executor.peerCall(0, 1)->bytes() == 0);
+          return RtStatus();
+        }
+        std::vector<char> host;
+        TESSERA_RETURN_IF_ERROR(executor.fetch(0, host));
+        got[rank].assign(reinterpret_cast<const float *>(host.data()),
+                         reinterpret_cast<const float *>(host.data()) + 6);
+        return RtStatus();
+      });
+    });
+    CHECK(status.message() == "");
+    CHECK(got[1] == std::vector<float>{0, 1, 6, 7, 12, 13});
+    CHECK(got[2] == std::vector<float>{2, 3, 8, 9, 14, 15});
+    CHECK(got[3] == std::vector<float>{4, 5, 10, 11, 16, 17});
+  }
+}
+
 TEST_CASE("a pipeline runs over TCP") {
-  const StagePlan made{2, 4, true};
+  const uint32_t behind = GENERATE(0u, 1u);
+  const StagePlan made{2, 4, true, behind};
   const std::vector<plan::Plan> plans = made.plans();
   const Values expected = onThreads({made.sequential()}, "reference");
   std::vector<Values> results(plans.size());

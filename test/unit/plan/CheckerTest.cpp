@@ -39,7 +39,7 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(9); }, "format version 9"},
+    {"version", [](auto &p) { p.set_version(10); }, "format version 10"},
     {"version of kernels that add leaves", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("leaves"); },
      "uses what version 6 has brought"},
     {"version of parts", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("operand_parts"); },

@@ -1,4 +1,5 @@
 // Plans of pipelines: good ones, and good ones of which one thing is spoiled.
+#include "runtime/plan/stages/Stages.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"
@@ -250,6 +251,88 @@ TEST_CASE("a buffer of a frame lies in the place of its call") {
   CHECK(frames.shift(64, 4) == 0);
   CHECK(frames.slots(192) == 3);
   CHECK(frames.slots(128 + 3 * 256) == 1);
+}
+
+/// The ranks of both stages of pipelines in which stages have different numbers of them.
+constexpr std::pair<uint32_t, uint32_t> kUneven[] = {{1, 2}, {2, 1}, {4, 1}, {2, 3}, {4, 2}, {3, 3}};
+
+TEST_CASE("stages may have different numbers of ranks") {
+  for (auto [width, behind] : kUneven)
+    for (bool oneByOne : {true, false}) {
+      INFO(width << " and " << behind << " ranks" << (oneByOne ? ", 1f1b" : ", gpipe"));
+      const StagePlan made{width, 4, oneByOne, behind};
+      const Plans plans = made.plans();
+      CHECK(plans.size() == width + behind);
+      CHECK(neededVersion(plans[0]) == 9);
+      CHECK(check(plans).message() == "");
+      CHECK(checkPlans(plans).message() == "");
+      CHECK(checkPlan(made.sequential()).message() == "");
+    }
+  const Stages stages({4, 1, 2});
+  CHECK((stages.count() == 3 && stages.ranks() == 7 && stages.ranksOf(0) == 4 && stages.firstOf(2) == 5));
+  CHECK((stages.of(0) == 0 && stages.of(3) == 0 && stages.of(4) == 1 && stages.of(5) == 2 && stages.of(6) == 2));
+  CHECK((stages.placeOf(3) == 3 && stages.placeOf(4) == 0 && stages.placeOf(6) == 1));
+}
+
+/// Of stages of two ranks and of one, four micro-batches.
+const std::vector<Case> kUnevenCases = {
+    {"an old version", [](Plans &p) { p[0].set_version(8); }, "rank 0: has format version 8, but uses what version 9"},
+    {"numbers for other stages", [](Plans &p) { p[0].add_stage_ranks(1); },
+     "rank 0: has 2 stages, but numbers of ranks for 3"},
+    {"a stage without ranks", [](Plans &p) { p[0].set_stage_ranks(1, 0); }, "a stage of 0 ranks"},
+    {"too many ranks", [](Plans &p) { p[0].set_stage_ranks(1, ~0u); }, "makes the number of ranks invalid"},
+    {"a mesh of another size", [](Plans &p) { p[2].mutable_mesh(0)->set_size(2); },
+     "rank 2: stage 1 has 1 ranks, but a mesh of 2"},
+    {"a rank behind all stages", [](Plans &p) { p[2].set_rank(3); }, "the rank lies outside the stages of 3 ranks"},
+    {"a mesh that one rank has alone", [](Plans &p) { p[1].mutable_mesh(0)->set_name("model"); },
+     "rank 0 and rank 1 differ in mesh, stages"},
+    {"other numbers on one rank", [](Plans &p) { p[1].set_stage_ranks(1, 2); },
+     "rank 0 and rank 1 differ in mesh, stages"},
+    {"a rank too few", [](Plans &p) { p.pop_back(); }, "the mesh has 3 ranks, but there are 2 plans"},
+    {"a group of two stages", [](Plans &p) { p[2].mutable_groups(0)->add_ranks(1); }, "contains ranks of two stages"},
+    {"a group that one stage lacks", [](Plans &p) { *p[2].add_groups() = p[2].groups(0); },
+     "rank 0 has 1 groups, rank 2 has 2"},
+    {"a peer instead of boxes", [](Plans &p) { step(p[0], "h.send").mutable_send()->set_peer(2); },
+     "names a peer, but stages with meshes of their own send boxes"},
+    {"a box outside", [](Plans &p) { step(p[1], "h.send").mutable_send()->mutable_boxes(0)->set_offset(0, 1); },
+     "sends to rank 2 a box at [1, 0] of shape [2, 2], which is not inside buffer 3 'h' of shape [2, 2]"},
+    {"a box to the same stage", [](Plans &p) { step(p[0], "h.send").mutable_send()->mutable_boxes(0)->set_peer(1); },
+     "sends to rank 1, which is in the same stage"},
+    {"two boxes to a rank",
+     [](Plans &p) {
+       plan::Send &send = *step(p[0], "h.send").mutable_send();
+       *send.add_boxes() = send.boxes(0);
+     },
+     "sends to rank 2 twice"},
+    {"a box that does not come", [](Plans &p) { step(p[1], "h.send").mutable_send()->clear_boxes(); },
+     "rank 2: step 3 'h.receive' of program 'train', micro-batch 1 of 4, receives from rank 1 on channel 3: 4 times in "
+     "a run, where that rank sends 0 times"},
+    {"a box that nobody wants",
+     [](Plans &p) {
+       plan::Receive &receive = *step(p[2], "h.receive").mutable_receive();
+       receive.mutable_boxes()->RemoveLast();
+       receive.mutable_boxes(0)->set_shape(0, 4);
+       step(p[0], "h.send").mutable_send()->mutable_boxes(0)->set_shape(0, 2);
+     },
+     "receives f32 [4, 2] from rank 0 on channel 3, where 'h.send' sends f32 [2, 2]"},
+    {"what is not received", [](Plans &p) { step(p[2], "h.receive").mutable_receive()->mutable_boxes()->RemoveLast(); },
+     "what is received does not cover buffer"},
+    {"nothing is received", [](Plans &p) { step(p[2], "h.receive").mutable_receive()->clear_boxes(); },
+     "what is received does not cover buffer"},
+};
+
+TEST_CASE("a pipeline of different stages that is spoiled is refused") {
+  for (const Case &c : kUnevenCases) {
+    INFO(c.name);
+    Plans plans = StagePlan{2, 4, true, 1}.plans();
+    c.spoil(plans);
+    const std::string message = check(plans).message();
+    INFO(message);
+    CHECK(message.find(c.message) != std::string::npos);
+  }
+  Plans even = StagePlan{1, 4, true}.plans();
+  step(even[0], "h.send").mutable_send()->add_boxes();
+  CHECK(check(even).message().find("has boxes, but stages have one mesh") != std::string::npos);
 }
 
 TEST_CASE("many micro-batches are checked in time that grows with them") {
