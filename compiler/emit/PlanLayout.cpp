@@ -588,18 +588,47 @@ Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   return layout;
 }
 
+/// Stages with meshes of their own cut a tensor that several of them have in their own ways. Returns whether they are
+/// such stages.
+static bool setOwnMeshes(std::vector<PlanLayout> &layouts) {
+  if (llvm::all_of(layouts, [&](const PlanLayout &layout) { return layout.mesh == layouts[0].mesh; }))
+    return false;
+  std::vector<int64_t> ranks;
+  for (const PlanLayout &layout : layouts)
+    ranks.push_back(layout.mesh.numRanks());
+  std::map<std::array<std::string, 3>, std::vector<dist::Shape>> held;
+  for (PlanLayout &layout : layouts) {
+    layout.stageRanks = ranks;
+    for (LayoutBinding &binding : layout.bindings) {
+      std::vector<dist::Shape> &blocks = held[{binding.role, binding.name, binding.program}];
+      binding.before = blocks;
+      for (int64_t rank = 0; rank < layout.mesh.numRanks(); ++rank) {
+        dist::Shape block = binding.sharding.offset(layout.mesh, binding.globalShape, rank);
+        block.append(binding.sharding.extent(layout.mesh, binding.globalShape, rank));
+        if (!llvm::is_contained(blocks, block))
+          blocks.push_back(std::move(block));
+      }
+    }
+  }
+  return true;
+}
+
 /// What all plans of a pipeline say alike although only some stages know it.
 static void shareFacts(std::vector<PlanLayout> &layouts) {
+  const bool ownMeshes = setOwnMeshes(layouts);
   std::set<std::array<std::string, 3>> seen;
   for (PlanLayout &layout : layouts)
     for (LayoutBinding &binding : layout.bindings)
-      binding.again = !seen.insert({binding.role, binding.name, binding.program}).second;
+      binding.again = !seen.insert({binding.role, binding.name, binding.program}).second && !ownMeshes;
   const LayoutBinding *batch = nullptr; // the target, else the first input
   auto before = [](const LayoutBinding &a, const LayoutBinding &b) {
     return a.role == b.role ? a.ordinal < b.ordinal : a.role == graph::kTarget;
   };
   std::vector<dist::AxisList> groups;
-  for (const PlanLayout &layout : layouts) {
+  size_t mostGroups = 0;
+  for (PlanLayout &layout : layouts) {
+    if (ownMeshes)
+      groups.clear();
     for (const LayoutBinding &binding : layout.bindings)
       if ((binding.role == graph::kTarget || binding.role == graph::kInput) && !binding.globalShape.empty())
         if (!batch || before(binding, *batch))
@@ -610,11 +639,15 @@ static void shareFacts(std::vector<PlanLayout> &layouts) {
           if (dist::AxisList axes = op.getAxisList(layout.mesh);
               dist::communicates(op.getCollectiveKind()) && !llvm::is_contained(groups, axes))
             groups.push_back(axes);
+    layout.groups = groups;
+    mostGroups = std::max(mostGroups, groups.size());
   }
   const uint64_t size = batch ? uint64_t(batch->globalShape[0]) : 0;
   for (PlanLayout &layout : layouts) {
     layout.globalBatch = size;
-    layout.groups = groups;
+    if (!ownMeshes)
+      layout.groups = groups;
+    layout.numGroups = mostGroups;
   }
 }
 

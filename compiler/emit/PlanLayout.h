@@ -16,6 +16,8 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <numeric>
+
 namespace tessera::compiler {
 
 struct LayoutBuffer {
@@ -60,7 +62,9 @@ struct LayoutBinding {
   double fill = 0;
   int64_t idLimit = 0;    // of an input's values; 0: not known
   std::string logAs = {}; // of a state; empty: it is not logged
-  bool again = false;     // a stage before this one has it as well
+  bool again = false;     // a stage before this one has it as well, in the same blocks
+  /// Of stages with meshes of their own: the blocks that ranks of earlier stages hold, offsets and extents.
+  std::vector<dist::Shape> before = {};
 };
 
 /// A program with micro-batches has sections: steps that end before those numbers, and calls of them, each with the
@@ -101,10 +105,18 @@ struct PlanLayout {
   std::vector<LayoutBinding> bindings;
   std::vector<LayoutFrame> frames;
   int64_t stage = 0, stages = 1;      // of a pipeline; the mesh is that of one stage
-  std::vector<dist::AxisList> groups; // of a pipeline: those of the collectives of all stages
+  std::vector<int64_t> stageRanks;    // of a pipeline whose stages have meshes of their own; empty: they have one
+  std::vector<dist::AxisList> groups; // of a pipeline: those of the collectives of all stages, or of its own mesh
+  size_t numGroups = 0;               // of every rank, at least: those that are missing have the rank alone
   uint64_t arenaBytes = 0;
   uint64_t globalBatch = 0;
   MemoryReport report;
+
+  /// The first rank of a stage, among the ranks of all stages.
+  int64_t firstRank(int64_t of) const {
+    return stageRanks.empty() ? of * mesh.numRanks()
+                              : std::accumulate(stageRanks.begin(), stageRanks.begin() + of, int64_t(0));
+  }
 
   int root(int buffer) const { return buffers[buffer].alias < 0 ? buffer : buffers[buffer].alias; }
 };

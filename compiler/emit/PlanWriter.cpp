@@ -3,6 +3,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/exchange/Exchange.h"
+#include "dialects/dist/exchange/MeshBoxes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
@@ -121,7 +122,10 @@ public:
     };
     if (layout.stages > 1) {
       plan_.set_stages(uint32_t(layout.stages));
-      addAxis(dist::kStageAxis, layout.stages);
+      if (layout.stageRanks.empty())
+        addAxis(dist::kStageAxis, layout.stages);
+      for (int64_t ranks : layout.stageRanks)
+        plan_.add_stage_ranks(uint32_t(ranks));
     }
     for (const dist::MeshAxis &axis : mesh_.axes())
       addAxis(axis.name, axis.size);
@@ -137,6 +141,8 @@ public:
       writeBinding(binding);
     for (const AxisList &axes : layout_.groups)
       group(axes);
+    while (groups_.size() < layout_.numGroups)
+      addGroup({});
   }
 
   Expected<const plan::Plan *> write(int64_t rank) {
@@ -209,7 +215,7 @@ private:
   }
 
   /// The rank at the same place of a stage's mesh, among the ranks of all stages.
-  int64_t rankIn(int64_t stage) const { return stage * mesh_.numRanks() + rank_; }
+  int64_t rankIn(int64_t stage) const { return layout_.firstRank(stage) + rank_; }
 
   void writeBuffer(const LayoutBuffer &buffer) {
     plan::Buffer *out = plan_.add_buffers();
@@ -250,6 +256,11 @@ private:
     if (padded)
       assign(binding.sharding.extent(mesh_, global, rank_), out.mutable_extent());
     bool primary = !binding.again;
+    if (!binding.before.empty()) {
+      dist::Shape block = binding.sharding.offset(mesh_, global, rank_);
+      block.append(binding.sharding.extent(mesh_, global, rank_));
+      primary = !llvm::is_contained(binding.before, block);
+    }
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
       primary &= binding.sharding.uses(axis) || mesh_.coordinate(rank_, axis) == 0;
     out.set_primary(primary);
@@ -273,6 +284,10 @@ private:
     for (size_t g = 0; g < groups_.size(); ++g)
       if (groups_[g] == axes)
         return uint32_t(g);
+    return addGroup(axes);
+  }
+
+  uint32_t addGroup(const AxisList &axes) {
     groups_.push_back(axes);
     plan::Group *out = plan_.add_groups();
     std::string name;
@@ -288,13 +303,37 @@ private:
   void placeGroup(const AxisList &axes, plan::Group &out) {
     out.clear_ranks();
     for (int64_t member : mesh_.group(rank_, axes))
-      out.add_ranks(uint32_t(layout_.stage * mesh_.numRanks() + member));
+      out.add_ranks(uint32_t(layout_.firstRank(layout_.stage) + member));
   }
 
   /// The rank of another stage with which this one exchanges messages.
   uint32_t peer(uint64_t stage) {
     rank();
     return uint32_t(rankIn(int64_t(stage)));
+  }
+
+  /// Writes who gets a message from this rank, or of whom it gets one. `of` is a dist.send or a dist.receive.
+  template <typename Op, typename Message> Error connect(Op of, Value tensor, Message *message) {
+    message->set_channel(uint32_t(of.getChannel()));
+    if (layout_.stageRanks.empty()) {
+      message->set_peer(peer(of.getPeer()));
+      return Error::success();
+    }
+    constexpr bool sends = std::is_same_v<Op, dist::SendOp>;
+    const int64_t me = rank(), first = layout_.firstRank(int64_t(of.getPeer()));
+    auto numbers = of->template getAttrOfType<DenseI64ArrayAttr>(dist::kBoxesAttr);
+    if (!numbers)
+      return createStringError("'" + graph::nameOf(of) + "' goes to a stage with another mesh, but has no boxes");
+    for (const dist::MeshBox &box :
+         dist::boxesIn(numbers.asArrayRef(), size_t(cast<RankedTensorType>(tensor.getType()).getRank()))) {
+      if ((sends ? box.from : box.to) != me)
+        continue;
+      plan::PeerBox *out = message->add_boxes();
+      out->set_peer(uint32_t(first + (sends ? box.to : box.from)));
+      assign(sends ? box.source : box.target, out->mutable_offset());
+      assign(box.shape, out->mutable_shape());
+    }
+    return Error::success();
   }
 
   Error writeStep(const LayoutStep &step, plan::Step *out) {
@@ -311,18 +350,14 @@ private:
     if (step.kind == LayoutStep::Send) {
       auto op = cast<dist::SendOp>(step.op);
       plan::Send *send = out->mutable_send();
-      send->set_peer(peer(op.getPeer()));
       send->set_input(uint32_t(step.inputs[0]));
-      send->set_channel(uint32_t(op.getChannel()));
-      return Error::success();
+      return connect(op, op.getX(), send);
     }
     if (step.kind == LayoutStep::Receive) {
       auto op = cast<dist::ReceiveOp>(step.op);
       plan::Receive *receive = out->mutable_receive();
-      receive->set_peer(peer(op.getPeer()));
       receive->set_output(uint32_t(step.outputs[0]));
-      receive->set_channel(uint32_t(op.getChannel()));
-      return Error::success();
+      return connect(op, op.getY(), receive);
     }
     plan::Kernel *kernel = out->mutable_kernel();
     for (int b : step.inputs)
