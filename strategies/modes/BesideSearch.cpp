@@ -93,10 +93,12 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
   if (!rules.prove || !proves(last))
     return llvm::Error::success();
   options.boundAlone = true;
-  auto prove = [all = std::move(all), choice = std::move(choice), weights = boundWeights(last, model),
+  auto prove = [wide = std::move(all.wide), choice = std::move(choice), weights = boundWeights(last, model),
                 options]() mutable {
+    const WideGraph problem = weighted(wide, weights);
+    wide = {}; // the caller may be stating a problem of its own
     options.start = &choice;
-    const WideSolution found = searchWide(weighted(all.wide, weights), options);
+    const WideSolution found = searchWide(problem, options);
     return BesideBound::Found{weights.bound(found.solution.lowerBound), found.solution.work};
   };
   // Where the system gives no thread, it is looked for when it is asked for.

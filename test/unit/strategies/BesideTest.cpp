@@ -71,3 +71,38 @@ TEST_CASE("what slows kernels down beside collectives raises what is proven, and
       }
   CHECK(raised > 20);
 }
+
+TEST_CASE("a bound that is proven beside the next functions is the same, and who asks for none gets the same plan") {
+  int proven = 0, less = 0;
+  for (double bandwidth : {1e7, 1e8, 1e9})
+    for (const char *mesh : {"a=4", "a=2,b=2", "a=2,b=2,c=2"}) {
+      INFO(mesh << ", " << bandwidth << " B/s");
+      auto found = [&](int threads, bool prove) {
+        Module m(kMlp);
+        AssignOptions options = optionsFor(mesh, "auto");
+        options.topology = slowLinks(bandwidth, 1e-6);
+        options.join.overlap = Overlapping::Auto;
+        options.searchThreads = threads;
+        options.proveBeside = prove;
+        AssignReport report;
+        REQUIRE(assign(m, options, &report) == "");
+        return report;
+      };
+      const AssignReport alone = found(1, true), beside = found(2, true), none = found(1, false);
+      REQUIRE(beside.functions.size() == alone.functions.size());
+      REQUIRE(none.functions.size() == alone.functions.size());
+      for (size_t f = 0; f < alone.functions.size(); ++f) {
+        const FunctionReport &a = alone.functions[f], &b = beside.functions[f], &n = none.functions[f];
+        CHECK(b.search.besideBound == a.search.besideBound);
+        CHECK(b.search.work == a.search.work);
+        CHECK(b.predicted() == a.predicted());
+        CHECK(n.search.besideBound <= a.search.besideBound);
+        CHECK(n.search.work <= a.search.work);
+        CHECK(n.predicted() == a.predicted());
+        proven += a.search.besideBound > 0;
+        less += n.search.work < a.search.work;
+      }
+    }
+  CHECK(proven > 0);
+  CHECK(less > 0);
+}
