@@ -72,7 +72,8 @@ void declare(CLI::App &app, CommandLine &c) {
 
   app.add_option("--mesh", a.mesh,
                  "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
-                 "how they are arranged). A first axis 'stage' cuts the network into stages of a pipeline")
+                 "how they are arranged). A first axis 'stage' cuts the network into stages of a pipeline; "
+                 "stages=[data=2,model=2; data=1] gives each stage a mesh of its own")
       ->capture_default_str();
   std::vector<std::string> modes = strategies::modeNames();
   modes.push_back("hybrid");

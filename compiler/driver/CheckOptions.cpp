@@ -1,6 +1,7 @@
 // Checks of the options that need no file.
 #include "compiler/driver/Driver.h"
 #include "compiler/driver/fit/RecomputeTrials.h"
+#include "compiler/driver/stages/OwnMeshes.h"
 
 #include "dialects/dist/DistOps.h"
 
@@ -79,6 +80,11 @@ static llvm::Error checkLeaves(const CompileOptions &options) {
 }
 
 static llvm::Error checkMesh(const CompileOptions &options) {
+  llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh);
+  if (!own)
+    return own.takeError();
+  if (!own->empty())
+    return checkOwnMeshes(options, *own);
   llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(options.assign.mesh);
   if (!mesh)
     return mesh.takeError();
@@ -106,6 +112,10 @@ static llvm::Error checkChosenStages(const CompileOptions &options, const dist::
 
 /// Checks a mesh with stages, and what does not go with one.
 static llvm::Error checkPipeline(const CompileOptions &options) {
+  if (llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh); !own)
+    return own.takeError();
+  else if (!own->empty())
+    return llvm::Error::success();                                                // checkMesh has checked it
   const dist::Mesh mesh = llvm::cantFail(dist::Mesh::parse(options.assign.mesh)); // checkMesh has parsed it
   const int axis = mesh.findAxis(dist::kStageAxis);
   llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);

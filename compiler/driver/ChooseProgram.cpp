@@ -2,6 +2,7 @@
 
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/stages/ChooseStages.h"
+#include "compiler/driver/stages/OwnMeshes.h"
 
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Printable.h"
@@ -75,8 +76,9 @@ llvm::Expected<FittedProgram> chooseProgram(Compilation &run, bool explain, FitP
   sayHowBatchIsCut(run, *model.module, assign.mesh, result);
   assign.prices = strategies::pricesOf(assign);
   assign.explain = explain;
-  llvm::Expected<FittedProgram> fitted =
-      chosen ? std::move(chosen->fitted) : fitWithRecompute(run, *model.module, assign, fit);
+  llvm::Expected<FittedProgram> fitted = chosen                  ? std::move(chosen->fitted)
+                                         : run.ownMeshes.empty() ? fitWithRecompute(run, *model.module, assign, fit)
+                                                                 : fitOwnMeshes(run, *model.module, assign);
   if (!fitted)
     return fitted;
   if (chosen)

@@ -1,6 +1,7 @@
 #include "compiler/driver/Compilation.h"
 
 #include "compiler/driver/OutputDirectory.h"
+#include "compiler/driver/stages/OwnMeshes.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
@@ -39,7 +40,12 @@ Compilation::Compilation(const CompileOptions &options, const Progress &progress
 llvm::Error Compilation::read(llvm::StringRef chooses) {
   if (llvm::Error e = checkOptions(options, chooses))
     return e;
-  if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
+  if (llvm::Error e = parseOwnMeshes(options.assign.mesh).moveInto(ownMeshes))
+    return e;
+  strategies::AssignStrategiesPassOptions asked = options.assign;
+  if (!ownMeshes.empty())
+    asked.mesh = ownMeshes.front().str();
+  if (llvm::Error e = strategies::parseAssign(asked).moveInto(assign))
     return e;
   overlap_ = assign.join.overlap;
   llvm::Expected<compiler::PipelineOptions> pipelined = compiler::parsePipeline(options.pipeline);
@@ -53,6 +59,14 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     if (llvm::Error e = setMesh(assign.mesh, std::move(*pipelined)))
       return e;
   }
+  if (!ownMeshes.empty()) {
+    const auto stages = int64_t(ownMeshes.size());
+    if (llvm::Error e = compiler::completePipeline(*pipelined, stages, options.training.accumulate))
+      return e;
+    if (llvm::Error e = setMesh(ranksInARow(ownMeshes), std::move(*pipelined)))
+      return e;
+    assign.mesh = ownMeshes.front();
+  }
   if (llvm::Error e = checkGivenStages())
     return e;
   assign.stop = options.stop;
@@ -61,7 +75,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     assign.watch = &options.watch->search;
   // With strategies of the user the mesh stays as given, since they name axes or splits that another mesh may not have.
   chooseMesh = assign.mode == "auto" && options.assign.strategy.empty() && assign.mesh.numRanks() > 1 &&
-               !llvm::StringRef(options.assign.mesh).contains('=') && !chooseStages;
+               !llvm::StringRef(options.assign.mesh).contains('=') && !chooseStages && ownMeshes.empty();
   if (assign.mode == "hybrid") {
     auto read = options.hybridOptions.empty() ? compiler::HybridOptions::none(assign.mesh)
                                               : compiler::HybridOptions::load(options.hybridOptions, assign.mesh);

@@ -42,6 +42,9 @@ public:
     strategies::Overlapping overlap = strategies::Overlapping::Off; // inside the stages; that of `assign` is off
   };
   std::optional<Pipeline> pipeline;
+  /// Of stages with meshes of their own (stages/OwnMeshes.h): the mesh of each. `pipeline->mesh` has all ranks in a row
+  /// then, and `assign` is about the first stage.
+  std::vector<dist::Mesh> ownMeshes;
   /// The mesh was given as a number of ranks, and the search chooses its axes.
   bool chooseMesh = false;
   /// The same, and whether there are stages and how many.

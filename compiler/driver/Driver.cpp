@@ -32,7 +32,7 @@ static llvm::Error writeTexts(const Compilation &run, const CompileResult &resul
   const CompileOptions &options = run.options;
   if (llvm::Error e = writeFile(output.file(rt::kReportName), resultJson(options, result)))
     return e;
-  if (!run.hybrid)
+  if (!strategies.empty())
     if (llvm::Error e = writeFile(output.file(rt::kStrategiesName), strategies))
       return e;
   if (const std::string recipe = options.recipe ? options.recipe() : ""; !recipe.empty())

@@ -282,6 +282,29 @@ llvm::Error finishStages(Compilation &run, ModuleOp module, const strategies::Co
   });
 }
 
+llvm::Error localizeVersion(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
+  return run.passes("partition", module, [&](PassManager &passes) {
+    compiler::buildWholePipeline(
+        passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
+  });
+}
+
+llvm::Error cutVersion(Compilation &run, ModuleOp module, int64_t stages) {
+  return run.passes("stages", module, [&](PassManager &passes) {
+    passes.addPass(compiler::createCutStagesPass({.stages = stages, .devices = stages, .returns = false}));
+  });
+}
+
+llvm::Error finishOwnStages(Compilation &run, ModuleOp module, llvm::ArrayRef<const strategies::CostModel *> models,
+                            llvm::ArrayRef<const strategies::CostModel *> all, const strategies::JoinOptions &join) {
+  for (auto [stage, part] : llvm::enumerate(compiler::stagesOf(module)))
+    if (llvm::Error e = run.passes("stages", part, [&](PassManager &passes) {
+          compiler::buildOrderPipeline(passes, run.options.fuse, joinedBy(*models[stage], join, all[stage]));
+        }))
+      return e;
+  return llvm::Error::success();
+}
+
 llvm::Error finishLocal(Compilation &run, ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join) {
   return run.passes("partition", module, [&](PassManager &passes) {

@@ -49,6 +49,13 @@ llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategie
                         const strategies::JoinOptions &join, compiler::PipelineReport &report);
 llvm::Error finishStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                          const strategies::JoinOptions &join);
+/// Phase 5 of a version of the network for some of its stages, before it is cut, and the cut.
+llvm::Error localizeVersion(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
+llvm::Error cutVersion(Compilation &run, mlir::ModuleOp module, int64_t stages);
+/// As finishStages, for stages of which each has costs of its own: on its mesh, and on all ranks.
+llvm::Error finishOwnStages(Compilation &run, mlir::ModuleOp module,
+                            llvm::ArrayRef<const strategies::CostModel *> models,
+                            llvm::ArrayRef<const strategies::CostModel *> all, const strategies::JoinOptions &join);
 /// The same in mode hybrid, where the program is local from the start.
 llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join);

@@ -352,15 +352,16 @@ llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<Devic
 } // namespace
 
 llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
-                        PipelineReport &report) {
+                        PipelineReport &report, llvm::ArrayRef<PipelineCosts> own) {
   report = {};
   report.schedule = options.schedule;
   llvm::SmallVector<ModuleOp> modules = stagesOf(module);
   const std::string main = mainFunction(modules.front()).getName().str();
   for (func::FuncOp func : modules.front().getOps<func::FuncOp>()) {
     std::vector<DeviceTimes> devices;
-    for (ModuleOp device : modules) {
-      llvm::Expected<DeviceTimes> priced = priceDevice(device.lookupSymbol<func::FuncOp>(func.getName()), costs);
+    for (auto [d, device] : llvm::enumerate(modules)) {
+      llvm::Expected<DeviceTimes> priced =
+          priceDevice(device.lookupSymbol<func::FuncOp>(func.getName()), own.empty() ? costs : own[d]);
       if (!priced)
         return priced.takeError();
       devices.push_back(std::move(*priced));

@@ -70,9 +70,10 @@ struct PipelineReport {
 llvm::SmallVector<mlir::ModuleOp> stagesOf(mlir::ModuleOp module);
 
 /// Prices all functions of all stages, and gives the training step its calls if it has micro-batches. What the report
-/// says of stages is of the training step, else of the first function.
+/// says of stages is of the training step, else of the first function. `own`: of stages with meshes of their own the
+/// costs of each; `costs` are those of messages then.
 llvm::Error orderStages(mlir::ModuleOp module, const PipelineCosts &costs, const PipelineOptions &options,
-                        PipelineReport &report);
+                        PipelineReport &report, llvm::ArrayRef<PipelineCosts> own = {});
 
 } // namespace tessera::compiler
 

@@ -15,6 +15,7 @@
 #include "compiler/pipeline/Passes.h"
 
 #include "compiler/pipeline/ProgramParts.h"
+#include "compiler/pipeline/Versions.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphAttributes.h"
@@ -369,6 +370,8 @@ private:
     const std::string name =
         op ? graph::nameOf(op) : graph::argName(func_, cast<BlockArgument>(value).getArgNumber()).str();
     message->setAttr(graph::kNameAttr, StringAttr::get(message->getContext(), name));
+    if (Attribute border = op ? op->getAttr(kBorderAttr) : Attribute())
+      message->setAttr(kBorderAttr, border);
     place(message, section);
   }
 

@@ -119,6 +119,8 @@ Result<Recipe> readRecipe(const std::string &plan) {
 }
 
 std::string meshFor(const std::string &mesh, int ranks) {
+  if (mesh.find('[') != std::string::npos) // stages with meshes of their own, of which none is for so many ranks
+    return std::to_string(ranks);
   std::vector<std::pair<std::string, int>> axes; // the name with its "="
   for (size_t at = 0; at < mesh.size();) {
     const size_t end = std::min(mesh.find(',', at), mesh.size()), equals = mesh.find('=', at);

@@ -1,0 +1,320 @@
+#include "compiler/driver/stages/OwnMeshes.h"
+
+#include "compiler/driver/Phases.h"
+#include "compiler/pipeline/ProgramParts.h"
+#include "compiler/pipeline/Versions.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
+#include "runtime/support/BytesText.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <deque>
+
+using namespace mlir;
+
+namespace tessera {
+
+using strategies::AssignOptions;
+using strategies::CostModel;
+
+static constexpr llvm::StringLiteral kBegin = "stages=";
+
+llvm::Expected<std::vector<dist::Mesh>> parseOwnMeshes(llvm::StringRef text) {
+  std::vector<dist::Mesh> meshes;
+  llvm::StringRef list = text.trim();
+  if (!list.consume_front(kBegin))
+    return meshes;
+  auto fail = [&](const std::string &why) { return llvm::createStringError("mesh '" + text.str() + "': " + why); };
+  if (!list.consume_front("[") || !list.consume_back("]"))
+    return fail("expected the mesh of each stage in brackets, as in stages=[data=2,model=2; data=1]");
+  llvm::SmallVector<llvm::StringRef> parts;
+  list.split(parts, ';');
+  for (llvm::StringRef part : parts) {
+    if (part.trim().empty())
+      return fail("stage " + std::to_string(meshes.size()) + " has no mesh; one rank is data=1");
+    llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(part.trim());
+    if (!mesh)
+      return fail("stage " + std::to_string(meshes.size()) + ": " + llvm::toString(mesh.takeError()));
+    if (mesh->findAxis(dist::kStageAxis) >= 0)
+      return fail("stage " + std::to_string(meshes.size()) + " has an axis 'stage', which is no axis of a stage");
+    meshes.push_back(std::move(*mesh));
+  }
+  if (meshes.size() < 2)
+    return fail("a pipeline has 2 stages or more; leave 'stages' out");
+  return meshes;
+}
+
+dist::Mesh ranksInARow(llvm::ArrayRef<dist::Mesh> meshes) {
+  int64_t ranks = 0;
+  for (const dist::Mesh &mesh : meshes)
+    ranks += mesh.numRanks();
+  const dist::MeshAxis axis{dist::kStageAxis.str(), ranks};
+  return dist::Mesh(llvm::ArrayRef(axis));
+}
+
+llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::Mesh> meshes) {
+  auto fail = [&](const std::string &why) {
+    return llvm::createStringError("mesh '" + options.assign.mesh + "': " + why);
+  };
+  llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  if (pipeline->isChosen())
+    return fail("--pipeline auto chooses the stages; use --mesh " + std::to_string(ranksInARow(meshes).axisSize(0)) +
+                " with it");
+  if (pipeline->chunks > 1 || pipeline->isFile())
+    return fail("--pipeline schedule=" + pipeline->schedule +
+                ": each of these stages has ranks of its own; use another "
+                "schedule");
+  if (options.assign.mode != "data" && options.assign.mode != "auto")
+    return fail("mode " + options.assign.mode + " is for stages of one mesh; use --mode data or auto");
+  const compiler::BuildTrainingPassOptions &training = options.training;
+  for (auto [name, given] : {std::pair<std::string, bool>("inference", !options.train),
+                             {"--accumulate 1", training.accumulate < 2},
+                             {"--clip-norm", training.clipNorm > 0},
+                             {"--loss-scale", !training.lossScale.empty() || options.precision == "f16"},
+                             {"--compress", !training.compress.empty()},
+                             {"--reproducible", options.leaves > 0},
+                             {"--recompute " + options.recompute, options.recompute != "none"},
+                             {"--strategy", !options.assign.strategy.empty()},
+                             {"--save-strategies", !options.saveStrategies.empty()},
+                             {"--gradient-reduction sum", options.gradientReduction != "mean"},
+                             {"--broadcast-parameters", options.broadcastParameters},
+                             {"--what-if", options.whatIf.has_value()}})
+    if (given)
+      return fail(name + " does not go with stages that have meshes of their own; give all stages one mesh, as in "
+                         "stage=2,data=2");
+  if (const int64_t ranks = ranksInARow(meshes).axisSize(0); !options.output.empty() && ranks > compiler::maxRanks())
+    return fail("a plan has at most " + std::to_string(compiler::maxRanks()) + " ranks");
+  return llvm::Error::success();
+}
+
+namespace {
+
+/// The network for one mesh.
+struct Version {
+  AssignOptions assign;
+  strategies::AssignReport report;
+  OwningOpRef<ModuleOp> module;
+  llvm::DenseMap<Value, int64_t> bytes; // of the training step; looked up only
+};
+
+class OwnMeshes {
+public:
+  OwnMeshes(Compilation &run, ModuleOp module, const AssignOptions &assign)
+      : run_(run), module_(module), limit_(strategies::memoryOf(assign)),
+        link_(run.pipeline->mesh, run.assign.topology, run.assign.profile) {
+    for (const dist::Mesh &mesh : run.ownMeshes) {
+      const auto *known = llvm::find(meshes_, mesh);
+      of_.push_back(size_t(known - meshes_.begin()));
+      if (known == meshes_.end())
+        meshes_.push_back(mesh);
+    }
+    for (const dist::Mesh &mesh : meshes_) {
+      Version &version = versions_.emplace_back();
+      version.assign = assign;
+      version.assign.mesh = mesh;
+      // The search sees the whole network, and its limit is that of all stages.
+      version.assign.memoryLimit = limit_ * run.pipeline->mesh.axisSize(0) / mesh.numRanks();
+      version.assign.prices = nullptr;
+      version.assign.prices = strategies::pricesOf(version.assign);
+      // Kernels run on a rank of which there are about so many.
+      llvm::SmallVector<dist::MeshAxis> axes(mesh.axes());
+      const int64_t ranks = run.pipeline->mesh.axisSize(0);
+      axes.insert(axes.begin(), {dist::kStageAxis.str(), (ranks + mesh.numRanks() - 1) / mesh.numRanks()});
+      kernels_.emplace_back(dist::Mesh(axes), run.assign.topology, run.assign.profile);
+    }
+  }
+
+  llvm::Expected<FittedProgram> make() {
+    for (Version &version : versions_)
+      if (llvm::Error e = choose(version))
+        return e;
+    run_.begins("partition");
+    if (llvm::Error e = cut())
+      return e;
+    if (llvm::Error e = order())
+      return e;
+    run_.finished("partition");
+    if (llvm::Error e = report())
+      return e;
+    return std::move(fitted_);
+  }
+
+private:
+  const CostModel &modelOf(size_t version) const { return versions_[version].assign.prices->model; }
+
+  llvm::Error choose(Version &version) {
+    run_.begins("strategies");
+    version.module = module_.clone();
+    if (llvm::Error e = annotate(run_, *version.module, version.assign, version.report))
+      return e;
+    run_.finished("strategies");
+    if (llvm::Error e = checkBatch(*version.module, version.assign.mesh))
+      return e;
+    return readBytes(version);
+  }
+
+  /// Rows of a micro-batch are the same on any mesh only where no rank has padding.
+  static llvm::Error checkBatch(ModuleOp module, const dist::Mesh &mesh) {
+    for (func::FuncOp func : module.getOps<func::FuncOp>())
+      for (unsigned a = 0; a < func.getNumArguments(); ++a) {
+        const llvm::StringRef role = graph::argRole(func, a);
+        auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[a]);
+        auto attribute = func.getArgAttrOfType<dist::ShardingAttr>(a, dist::kShardingAttr);
+        if (!type || type.getRank() == 0 || !attribute || (role != graph::kInput && role != graph::kTarget))
+          continue;
+        auto sharding = attribute.resolve(mesh);
+        if (!sharding)
+          return sharding.takeError();
+        int64_t parts = 1;
+        for (Operation *user : func.getArgument(a).getUsers())
+          parts = graph::microBatches(user).value_or(parts);
+        const int64_t shards = sharding->numShards(mesh, 0);
+        if (type.getDimSize(0) % (parts * shards) != 0)
+          return llvm::createStringError("the batch of %lld ('%s') is not divided by %lld micro-batches on the %lld "
+                                         "blocks of mesh %s; stages with "
+                                         "meshes of their own need such a batch",
+                                         (long long)type.getDimSize(0), graph::argName(func, a).str().c_str(),
+                                         (long long)parts, (long long)shards, mesh.str().c_str());
+      }
+    return llvm::Error::success();
+  }
+
+  static llvm::Error readBytes(Version &version) {
+    func::FuncOp func = compiler::mainFunction(*version.module);
+    const CostModel &model = version.assign.prices->model;
+    for (BlockArgument argument : func.getArguments()) {
+      auto attribute = func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttr);
+      auto sharding = attribute.resolve(version.assign.mesh);
+      if (!sharding)
+        return sharding.takeError();
+      version.bytes[argument] =
+          model.localBytes(strategies::shapeOf(argument), strategies::elementBytes(argument.getType()), *sharding);
+    }
+    return llvm::Error::success();
+  }
+
+  compiler::NetworkVersion versionOf(size_t v) {
+    Version &version = versions_[v];
+    compiler::NetworkVersion network{
+        *version.module, version.assign.mesh, {}, [&version](Value value) { return version.bytes.lookup(value); }};
+    func::FuncOp func = compiler::mainFunction(*version.module);
+    for (auto [op, one] :
+         llvm::zip_equal(func.getBody().front().without_terminator(), version.report.functions.front().operators)) {
+      for (auto [result, shape] : llvm::zip_equal(op.getResults(), one.localResults))
+        version.bytes[result] = strategies::numElements(shape) * strategies::elementBytes(result.getType());
+      strategies::Cost time = one.compute / one.times;
+      for (const strategies::CollectiveReport &collective : one.collectives)
+        if (collective.times == one.times)
+          time += collective.cost / one.times;
+      network.times.push_back(time);
+    }
+    return network;
+  }
+
+  llvm::Error cut() {
+    std::vector<compiler::NetworkVersion> networks;
+    for (size_t v = 0; v < versions_.size(); ++v)
+      networks.push_back(versionOf(v));
+    if (llvm::Error e = compiler::placeVersions(networks, of_, link_, limit_))
+      return e;
+    keepStages();
+    llvm::SmallVector<ModuleOp> parts;
+    for (auto [v, version] : llvm::enumerate(versions_)) {
+      if (llvm::Error e = compiler::addBorders(*version.module, version.assign.mesh))
+        return e;
+      if (llvm::Error e = reshard(run_, *version.module))
+        return e;
+      if (llvm::Error e = localizeVersion(run_, *version.module, modelOf(v)))
+        return e;
+      if (llvm::Error e = compiler::completeStages(*version.module))
+        return e;
+      if (llvm::Error e = cutVersion(run_, *version.module, int64_t(of_.size())))
+        return e;
+      parts.push_back(*version.module);
+    }
+    fitted_.local = ModuleOp::create(module_.getLoc());
+    return compiler::joinVersions(parts, of_, run_.ownMeshes, *fitted_.local);
+  }
+
+  /// The stage of each operator of the training step, as the report has them.
+  void keepStages() {
+    func::FuncOp func = compiler::mainFunction(*versions_[0].module);
+    for (Operation &op : func.getBody().front().without_terminator()) {
+      auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
+      stages_.push_back(stage ? size_t(stage.getInt()) : 0);
+    }
+  }
+
+  llvm::Error order() {
+    strategies::JoinOptions join = strategies::joinOf(run_.assign);
+    join.overlap = run_.pipeline->overlap;
+    const strategies::StagePlaces places{int(of_.size()), 1, false};
+    const compiler::PipelineCosts costs{link_, link_, limit_, places, join};
+    std::vector<compiler::PipelineCosts> own;
+    llvm::SmallVector<const CostModel *> models, kernels;
+    for (size_t version : of_) {
+      models.push_back(&modelOf(version));
+      kernels.push_back(&kernels_[version]);
+      own.push_back({*kernels.back(), *models.back(), limit_, places, join});
+    }
+    if (llvm::Error e =
+            compiler::orderStages(*fitted_.local, costs, run_.pipeline->options, fitted_.pipeline.emplace(), own))
+      return e;
+    if (llvm::Error e = finishOwnStages(run_, *fitted_.local, models, kernels, join))
+      return e;
+    fitted_.join = join;
+    if (llvm::Error e = run_.dump(*fitted_.local, "5-local.mlir"))
+      return e;
+    if (llvm::Error e =
+            compiler::planMemory(*fitted_.local, emitOptions(run_.options), &fitted_.times).moveInto(fitted_.memory))
+      return e;
+    if (int64_t(fitted_.memory.arenaBytes) > limit_)
+      return llvm::createStringError("the plan needs %s per rank but the limit is %s (%s); give the fullest stage more "
+                                     "ranks, or use a smaller batch or a larger --memory",
+                                     bytesText(double(fitted_.memory.arenaBytes)).c_str(),
+                                     bytesText(double(limit_)).c_str(),
+                                     run_.options.assign.memory.empty() ? "of the topology" : "--memory");
+    return llvm::Error::success();
+  }
+
+  /// Every operator as it is in its stage.
+  llvm::Error report() {
+    fitted_.report = versions_[0].report;
+    fitted_.report.mesh = run_.options.assign.mesh;
+    strategies::FunctionReport &function = fitted_.report.functions.front();
+    function.compute = function.communication = 0;
+    for (size_t i = 0; i < function.operators.size(); ++i) {
+      function.operators[i] = versions_[of_[stages_[i]]].report.functions.front().operators[i];
+      function.compute += function.operators[i].compute;
+      function.communication += function.operators[i].communication();
+    }
+    for (strategies::FunctionReport &one : fitted_.report.functions)
+      if (auto it = fitted_.pipeline->steps.find(one.name); it != fitted_.pipeline->steps.end())
+        one.pipelined = it->second;
+    return llvm::Error::success();
+  }
+
+  Compilation &run_;
+  ModuleOp module_;
+  const int64_t limit_;
+  const CostModel link_;                 // messages between stages
+  llvm::SmallVector<dist::Mesh> meshes_; // the different ones
+  std::vector<size_t> of_;               // of them, by stage
+  std::deque<Version> versions_;
+  std::deque<CostModel> kernels_; // by version
+  std::vector<size_t> stages_;    // by operator of the training step
+  FittedProgram fitted_;
+};
+
+} // namespace
+
+llvm::Expected<FittedProgram> fitOwnMeshes(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+  return OwnMeshes(run, module, assign).make();
+}
+
+} // namespace tessera
