@@ -64,13 +64,16 @@ def nothing_that_was_rounded_is_lost(c):
 
 @case
 def as_few_bytes_as_promised(c):
-    for mesh in ("data=2", "data=4"):
+    for ranks in (2, 4):
+        mesh = f"data={ranks}"
         whole = report(c.mlp(mesh))
         for kind, share in TYPES.items():
             plan = c.mlp(mesh, "--compress", always(kind))
             sent = report(plan)
             assert sent["compressed"]["num_sums"] == 6, sent["compressed"]
-            np.testing.assert_allclose(sent["compressed"]["bytes_sent"], share * sent["compressed"]["whole_bytes"])
+            # Numbers and scales of 6 sums are sent and gathered in pieces of whole bytes, of which a rank sends all but its own.
+            more = sent["compressed"]["bytes_sent"] - share * sent["compressed"]["whole_bytes"]
+            assert -1e-6 < more < 6 * 2 * 2 * (ranks - 1), (kind, ranks, more, sent["compressed"])
             assert sent["bytes_sent"] < (share + 0.01) * whole["bytes_sent"], (sent["bytes_sent"], whole["bytes_sent"])
             dump = c.run(c.bin / "tessera-dump", plan)
             assert f"compressed to {always(kind)}: 6 sums of gradients, another function than on one device" in dump, dump
