@@ -20,11 +20,11 @@
 // zeros again, so that the padding of parameters need not be overwritten before a sum.
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "compiler/partition/FactorSums.h"
 #include "compiler/partition/LeafCut.h"
-#include "compiler/partition/NarrowSums.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
+#include "compiler/partition/compress/FactorSums.h"
+#include "compiler/partition/compress/NarrowSums.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"

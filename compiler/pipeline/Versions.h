@@ -44,8 +44,8 @@ llvm::Error addBorders(mlir::ModuleOp placed, const dist::Mesh &mesh);
 /// Gives operators that came with localisation the stages of what reads them.
 llvm::Error completeStages(mlir::ModuleOp local);
 
-/// Takes from each version, which has a module per stage, the modules of its stages, and connects them. `meshes`: of the
-/// stages. The modules go into `joined`.
+/// Takes from each version, which has a module per stage, the modules of its stages, and connects them. `meshes`: of
+/// the stages. The modules go into `joined`.
 llvm::Error joinVersions(llvm::ArrayRef<mlir::ModuleOp> cut, llvm::ArrayRef<size_t> of,
                          llvm::ArrayRef<dist::Mesh> meshes, mlir::ModuleOp joined);
 

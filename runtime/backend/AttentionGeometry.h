@@ -12,8 +12,9 @@
 //
 // The statistics are log sum e^score of each row, [batch.., heads, rows] in any case: here 2 * 8 * 5 numbers.
 //
-// q, k and v may be parts of what the call is given, as a projection has left them side by side: some heads, and of each
-// row some columns. The attribute kOperandParts has {first head, heads, first column, columns} of each of the three:
+// q, k and v may be parts of what the call is given, as a projection has left them side by side: some heads, and of
+// each row some columns. The attribute kOperandParts has {first head, heads, first column, columns} of each of the
+// three:
 //
 //   three times x [2, 5, 8, 48] with rows_first, parts {0, 8, 0, 16,  0, 8, 16, 16,  0, 8, 32, 16}
 //

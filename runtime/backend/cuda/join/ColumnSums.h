@@ -5,8 +5,8 @@
 //   fused(t): reduce_sum rows of t -> s;  matmul(x, t) {transpose_a} -> w     =>   w = x^T t and s = 1^T t, one call
 //
 // The library sums while it multiplies, so that t is read once less. It sums in F32 and stores s in the type of w. That
-// is done for operands of 16 bits, of which such a sum loses nothing that their rounding has not taken. Sums of F32 stay
-// steps of their own, which add in F64.
+// is done for operands of 16 bits, of which such a sum loses nothing that their rounding has not taken. Sums of F32
+// stay steps of their own, which add in F64.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_COLUMNSUMS_H

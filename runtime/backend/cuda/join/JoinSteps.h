@@ -24,9 +24,9 @@ struct FoundKernel {
 /// Convolutions that add to what memory holds come first, since they change the loops behind them (AddingConvs.h). Then
 /// products and attention are joined with what follows them, so that such a step is no kernel of its own any more.
 /// Then come batches of what nothing reads, which keeps no other steps apart once it is put off, then loops along rows,
-/// products with sums over the rows that they read and that no loop has summed, sums with the loops over their results, and batches of the loops that are left.
-/// `take` says whether the device can run a kernel; if not, the steps stay apart. `ranges`: the buffers' bytes.
-/// `products`: whether products and attention are joined.
+/// products with sums over the rows that they read and that no loop has summed, sums with the loops over their results,
+/// and batches of the loops that are left. `take` says whether the device can run a kernel; if not, the steps stay
+/// apart. `ranges`: the buffers' bytes. `products`: whether products and attention are joined.
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
                const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
                const std::function<bool(const FoundKernel &)> &take);

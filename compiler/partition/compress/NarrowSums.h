@@ -10,10 +10,10 @@
 // What is left is kept in states of the function (SumStates.h).
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_PARTITION_NARROWSUMS_H
-#define TESSERA_COMPILER_PARTITION_NARROWSUMS_H
+#ifndef TESSERA_COMPILER_PARTITION_COMPRESS_NARROWSUMS_H
+#define TESSERA_COMPILER_PARTITION_COMPRESS_NARROWSUMS_H
 
-#include "compiler/partition/SumStates.h"
+#include "compiler/partition/compress/SumStates.h"
 
 namespace tessera::compiler {
 

@@ -7,8 +7,8 @@
 //                           dist.sharding = <"[data, -, -]">, dist.global_shape = [4, 4, 16]}
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_PARTITION_SUMSTATES_H
-#define TESSERA_COMPILER_PARTITION_SUMSTATES_H
+#ifndef TESSERA_COMPILER_PARTITION_COMPRESS_SUMSTATES_H
+#define TESSERA_COMPILER_PARTITION_COMPRESS_SUMSTATES_H
 
 #include "dialects/dist/Reshard.h"
 #include "dialects/graph/OpWriter.h"

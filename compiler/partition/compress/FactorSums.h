@@ -14,10 +14,10 @@
 // zeros is a fixed basis.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_PARTITION_FACTORSUMS_H
-#define TESSERA_COMPILER_PARTITION_FACTORSUMS_H
+#ifndef TESSERA_COMPILER_PARTITION_COMPRESS_FACTORSUMS_H
+#define TESSERA_COMPILER_PARTITION_COMPRESS_FACTORSUMS_H
 
-#include "compiler/partition/SumStates.h"
+#include "compiler/partition/compress/SumStates.h"
 
 namespace tessera::compiler {
 

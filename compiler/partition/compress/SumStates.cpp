@@ -1,4 +1,4 @@
-#include "compiler/partition/SumStates.h"
+#include "compiler/partition/compress/SumStates.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphAttributes.h"

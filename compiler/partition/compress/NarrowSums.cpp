@@ -1,4 +1,4 @@
-#include "compiler/partition/NarrowSums.h"
+#include "compiler/partition/compress/NarrowSums.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphAttributes.h"

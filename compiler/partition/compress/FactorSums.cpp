@@ -1,4 +1,4 @@
-#include "compiler/partition/FactorSums.h"
+#include "compiler/partition/compress/FactorSums.h"
 
 #include "dialects/dist/DistOps.h"
 #include "runtime/support/UnsentNames.h"
