@@ -188,12 +188,7 @@ private:
     if (role == graph::kInput) {
       auto ordinal = func_.getArgAttrOfType<IntegerAttr>(i, graph::kOrdinalAttr);
       binding.ordinal = ordinal ? unsigned(ordinal.getInt()) : inputs_++;
-      if (layout_.globalBatch == 0 && !binding.globalShape.empty())
-        layout_.globalBatch = uint64_t(binding.globalShape[0]);
     }
-    // The target overrides the inputs, because an input may have no batch dimension.
-    if (role == graph::kTarget && !binding.globalShape.empty())
-      layout_.globalBatch = uint64_t(binding.globalShape[0]);
     if (lasting)
       persistent_[(role + "/" + name).str()] = int(layout_.bindings.size());
     layout_.bindings.push_back(std::move(binding));
@@ -565,6 +560,22 @@ void dropUnused(PlanLayout &layout) {
 
 } // namespace
 
+/// The batch is dimension 0 of the target, else of the first input, of the first program that has one: evaluation may
+/// take fewer samples at a time than a training step.
+static void setGlobalBatch(llvm::MutableArrayRef<PlanLayout> layouts) {
+  const LayoutBinding *batch = nullptr;
+  auto before = [](const LayoutBinding &a, const LayoutBinding &b) {
+    return a.role == b.role ? a.ordinal < b.ordinal : a.role == graph::kTarget;
+  };
+  for (const PlanLayout &layout : layouts)
+    for (const LayoutBinding &binding : layout.bindings)
+      if ((binding.role == graph::kTarget || binding.role == graph::kInput) && !binding.globalShape.empty())
+        if (!batch || before(binding, *batch))
+          batch = &binding;
+  for (PlanLayout &layout : layouts)
+    layout.globalBatch = batch ? uint64_t(batch->globalShape[0]) : 0;
+}
+
 Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   PlanLayout layout;
   layout.mesh = dist::getMesh(local);
@@ -583,6 +594,7 @@ Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   }
   if (layout.programs.empty())
     return createStringError("the module has no program");
+  setGlobalBatch(layout);
   dropUnused(layout);
   placeBuffers(layout);
   return layout;
@@ -620,19 +632,11 @@ static void shareFacts(std::vector<PlanLayout> &layouts) {
   for (PlanLayout &layout : layouts)
     for (LayoutBinding &binding : layout.bindings)
       binding.again = !seen.insert({binding.role, binding.name, binding.program}).second && !ownMeshes;
-  const LayoutBinding *batch = nullptr; // the target, else the first input
-  auto before = [](const LayoutBinding &a, const LayoutBinding &b) {
-    return a.role == b.role ? a.ordinal < b.ordinal : a.role == graph::kTarget;
-  };
   std::vector<dist::AxisList> groups;
   size_t mostGroups = 0;
   for (PlanLayout &layout : layouts) {
     if (ownMeshes)
       groups.clear();
-    for (const LayoutBinding &binding : layout.bindings)
-      if ((binding.role == graph::kTarget || binding.role == graph::kInput) && !binding.globalShape.empty())
-        if (!batch || before(binding, *batch))
-          batch = &binding;
     for (const LayoutProgram &program : layout.programs)
       for (const LayoutStep &step : program.steps)
         if (auto op = dyn_cast_or_null<dist::CollectiveOp>(step.op))
@@ -642,9 +646,8 @@ static void shareFacts(std::vector<PlanLayout> &layouts) {
     layout.groups = groups;
     mostGroups = std::max(mostGroups, groups.size());
   }
-  const uint64_t size = batch ? uint64_t(batch->globalShape[0]) : 0;
+  setGlobalBatch(layouts);
   for (PlanLayout &layout : layouts) {
-    layout.globalBatch = size;
     if (!ownMeshes)
       layout.groups = groups;
     layout.numGroups = mostGroups;

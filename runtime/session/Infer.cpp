@@ -60,13 +60,14 @@ Status infer(Session &s) {
   if (s.options.steps > 0)
     batches = std::min(batches, s.options.steps);
 
+  const int64_t batch = feed->source().samplesPerEpoch() / feed->source().batchesPerEpoch();
   std::vector<OutputFile> files;
   for (int tensor : outputs) {
     plan::DType held = s.executor.heldType(s.tensors.type(tensor));
     OutputFile file{tensor, held == plan::BF16 ? plan::F32 : held,
                     held,   toVector(s.tensors.binding(tensor).global_shape()),
                     false,  std::nullopt};
-    bool batched = !file.shape.empty() && uint64_t(file.shape[0]) == plan.global_batch();
+    bool batched = !file.shape.empty() && file.shape[0] == batch;
     file.stacked = batches > 1 && !batched;
     files.push_back(std::move(file));
   }
@@ -123,7 +124,7 @@ Status infer(Session &s) {
   for (OutputFile &file : files)
     TESSERA_RETURN_IF_ERROR(file.writer->commit());
   s.result.steps = batches;
-  s.result.latency = latencyOf(latencies, std::max<uint64_t>(plan.global_batch(), 1));
+  s.result.latency = latencyOf(latencies, uint64_t(std::max<int64_t>(batch, 1)));
   s.console.line("wrote " + std::to_string(files.size()) + (files.size() == 1 ? " output of " : " outputs of ") +
                  std::to_string(batches) + (batches == 1 ? " batch to " : " batches to ") + s.options.output + " in " +
                  durationText(now() - begin));

@@ -40,6 +40,17 @@ class Runner(Programs):
         return found
 
 
+    def going_on(self, plan, steps, *options):
+        """Losses of a run on computed data, and the last checkpoint's position and folder."""
+        self.count += 1
+        folder, log = self.folder / f"checkpoints{self.count}", self.folder / f"log{self.count}"
+        self.run(self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", steps, "--log", log, "--checkpoint-dir", folder,
+                 *options)
+        last = json.loads((folder / f"step-{steps:08}" / "manifest.json").read_text())
+        return {"losses": [json.loads(line)["loss"] for line in log.read_text().splitlines()], "position": last["position"],
+                "folder": folder}
+
+
 def bytes_sent(plan):
     report = json.load(open(plan / "report.json"))
     return {f["name"]: f["bytes_sent"] for f in report["functions"]}["train"]
@@ -78,6 +89,21 @@ def main():
             whole = r.losses(r.compile(model, "1", "data", 2), shape, False)
             found = r.losses(r.compile(model, "data=2", "data", 2), shape, False)
             np.testing.assert_allclose(found, whole, rtol=1e-4, err_msg=model)
+
+        # A step takes the whole batch, whatever a micro-batch has: a run goes on with the data that come next. So do runs
+        # on other numbers of micro-batches.
+        plans = [r.compile("mlp_train", *how) for how in (("1", "data", 4), ("1", "data", 1), ("stage=2", "data", 4))]
+        whole = r.going_on(plans[0], 4)
+        for first in plans:
+            for second in plans:
+                begun = r.going_on(first, 2)
+                assert begun["position"] == {"batch": ROWS, "epoch": 0, "sample": 2 * ROWS, "step": 2}, begun["position"]
+                found = r.going_on(second, 4, "--resume", begun["folder"])
+                np.testing.assert_allclose(found["losses"], whole["losses"][2:], rtol=1e-5, err_msg=f"{first} to {second}")
+            r.run(r.bin / "tessera-run", first, "--infer", "--data", "npy:" + str(r.folder / "data-1-28-28" / "x.npy"), "--output",
+                  first / "out")
+            outputs = np.load(first / "out" / "output0.npy")
+            assert outputs.shape == (ROWS, 10), outputs.shape
 
         text = r.compile("mlp_train", "1", "data", 3, code=1)
         assert "batch" in text and "3 micro-batches" in text, text

@@ -65,6 +65,24 @@ def as_one_rank(c):
 
 
 @case
+def statistics(c):
+    """A batch norm adds over the ranks of its stage, and running means stay there; evaluation is cut as training is."""
+    plan = c.compile("resnet18_cifar_train", "stages=[data=1; data=2,model=2]", "--mode", "auto", "--optimizer", "sgd:lr=0.01")
+    c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", 1, "--verify")
+
+
+@case
+def between_processes(c):
+    """Ranks that are processes of MPI get the bits of those that are threads."""
+    plan = c.compile("lenet_train", "stages=[data=2,model=2; data=1]", "--mode", "data", *SGD)
+    logs = [c.folder / "threads.jsonl", c.folder / "mpi.jsonl"]
+    for log, launch in zip(logs, ((), ("mpirun", "--oversubscribe", "-n", 5))):
+        c.run(*launch, c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", STEPS, "--log", log)
+    losses = [[json.loads(line)["loss"] for line in log.read_text().splitlines()] for log in logs]
+    expect(losses[0] == losses[1] and len(losses[0]) == STEPS, losses)
+
+
+@case
 def goes_on(c):
     """Checkpoints go from one mesh to any other."""
     plans = [c.compile("mlp_train", mesh, *SGD) for mesh in ("stages=[data=2,model=2; data=1]", "data=2", "stage=2,data=2")]

@@ -72,18 +72,18 @@ llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::M
   if (options.assign.mode != "data" && options.assign.mode != "auto")
     return fail("mode " + options.assign.mode + " is for stages of one mesh; use --mode data or auto");
   const compiler::BuildTrainingPassOptions &training = options.training;
-  for (auto [name, given] : {std::pair<std::string, bool>("inference", !options.train),
-                             {"--accumulate 1", training.accumulate < 2},
-                             {"--clip-norm", training.clipNorm > 0},
-                             {"--loss-scale", !training.lossScale.empty() || options.precision == "f16"},
-                             {"--compress", !training.compress.empty()},
-                             {"--reproducible", options.leaves > 0},
-                             {"--recompute " + options.recompute, options.recompute != "none"},
-                             {"--strategy", !options.assign.strategy.empty()},
-                             {"--save-strategies", !options.saveStrategies.empty()},
-                             {"--gradient-reduction sum", options.gradientReduction != "mean"},
-                             {"--broadcast-parameters", options.broadcastParameters},
-                             {"--what-if", options.whatIf.has_value()}})
+  for (const auto &[name, given] : {std::pair<std::string, bool>("inference", !options.train),
+                                    {"--accumulate 1", training.accumulate < 2},
+                                    {"--clip-norm", training.clipNorm > 0},
+                                    {"--loss-scale", !training.lossScale.empty() || options.precision == "f16"},
+                                    {"--compress", !training.compress.empty()},
+                                    {"--reproducible", options.leaves > 0},
+                                    {"--recompute " + options.recompute, options.recompute != "none"},
+                                    {"--strategy", !options.assign.strategy.empty()},
+                                    {"--save-strategies", !options.saveStrategies.empty()},
+                                    {"--gradient-reduction sum", options.gradientReduction != "mean"},
+                                    {"--broadcast-parameters", options.broadcastParameters},
+                                    {"--what-if", options.whatIf.has_value()}})
     if (given)
       return fail(name + " does not go with stages that have meshes of their own; give all stages one mesh, as in "
                          "stage=2,data=2");
