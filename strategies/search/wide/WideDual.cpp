@@ -276,18 +276,25 @@ void WideDual::divide(const SharedCopies &all, Shared &shared) {
   }
 }
 
-WideDual::Known WideDual::known() const {
-  Known known;
-  known.forward = forward_;
-  for (const Edge &edge : edges_) {
-    std::vector<double> &all = known.messages.emplace_back(edge.states[0] + edge.states[1], 0);
+/// Calls `visit` with each edge, each state of its ends as Known has them, and the place of the message here.
+template <typename Visit> void WideDual::eachMessage(Visit visit) const {
+  for (size_t e = 0; e < edges_.size(); ++e) {
+    const Edge &edge = edges_[e];
     size_t begin = 0, place = edge.messages;
     for (int end : {0, 1}) {
       for (int32_t state : edge.ends[end]->inTable)
-        all[begin + size_t(state)] = message_[place++];
+        visit(e, begin + size_t(state), place++);
       begin = edge.states[0];
     }
   }
+}
+
+WideDual::Known WideDual::known() const {
+  Known known;
+  known.forward = forward_;
+  for (const Edge &edge : edges_)
+    known.messages.emplace_back(edge.states[0] + edge.states[1], 0);
+  eachMessage([&](size_t edge, size_t state, size_t place) { known.messages[edge][state] = message_[place]; });
   known.shares.resize(numShares_);
   for (const Shared &shared : shared_) {
     if (shared.members.empty())
@@ -303,15 +310,7 @@ WideDual::Known WideDual::known() const {
 
 void WideDual::begin(const Known &known) {
   forward_ = known.forward;
-  for (size_t e = 0; e < edges_.size(); ++e) {
-    const Edge &edge = edges_[e];
-    size_t begin = 0, place = edge.messages;
-    for (int end : {0, 1}) {
-      for (int32_t state : edge.ends[end]->inTable)
-        message_[place++] = known.messages[e][begin + size_t(state)];
-      begin = edge.states[0];
-    }
-  }
+  eachMessage([&](size_t edge, size_t state, size_t place) { message_[place] = known.messages[edge][state]; });
   bestMessage_ = message_;
   for (Shared &shared : shared_)
     if (!shared.members.empty())

@@ -120,6 +120,7 @@ private:
   };
   void pull(const Link &link);
   void takeParts(Shared &shared, const Known::Parts &before);
+  template <typename Visit> void eachMessage(Visit visit) const;
   using Ends = std::vector<std::pair<const States *, const States *>>; // by edge
   void addShares(const WideGraph &wide, const Ends &ends, const std::vector<std::pair<size_t, size_t>> &messages,
                  std::vector<const WideTable *> &tableOf);
