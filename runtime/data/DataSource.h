@@ -79,8 +79,10 @@ public:
   virtual Status next(const std::vector<void *> &hostBuffers) = 0;
   /// Global batches in an epoch, at least 1; the same on all ranks.
   virtual int64_t batchesPerEpoch() const = 0;
-  /// Global samples in an epoch that are used: batches times batch size.
-  virtual int64_t samplesPerEpoch() const = 0;
+  /// Global samples in a batch (batchOf).
+  virtual int64_t batchSize() const = 0;
+  /// Global samples in an epoch that are used.
+  int64_t samplesPerEpoch() const { return batchesPerEpoch() * batchSize(); }
   /// Sets the number of the next batch, counted from the first of epoch 0: epoch e begins with e * batchesPerEpoch().
   virtual Status seek(int64_t batch) = 0;
   /// Messages for a person since the last call, such as files that were skipped.

@@ -27,7 +27,7 @@ public:
 
   Status next(const std::vector<void *> &hostBuffers) override;
   int64_t batchesPerEpoch() const override { return producer_->batchesPerEpoch(); }
-  int64_t samplesPerEpoch() const override { return batchesPerEpoch() * batchSize_; }
+  int64_t batchSize() const override { return batchSize_; }
   Status seek(int64_t batch) override;
   std::string describe() const override { return producer_->describe(); }
   std::vector<std::string> takeNotices() override { return producer_->takeNotices(); }

@@ -60,7 +60,7 @@ Status infer(Session &s) {
   if (s.options.steps > 0)
     batches = std::min(batches, s.options.steps);
 
-  const int64_t batch = feed->source().samplesPerEpoch() / feed->source().batchesPerEpoch();
+  const int64_t batch = feed->source().batchSize();
   std::vector<OutputFile> files;
   for (int tensor : outputs) {
     plan::DType held = s.executor.heldType(s.tensors.type(tensor));
@@ -124,7 +124,7 @@ Status infer(Session &s) {
   for (OutputFile &file : files)
     TESSERA_RETURN_IF_ERROR(file.writer->commit());
   s.result.steps = batches;
-  s.result.latency = latencyOf(latencies, uint64_t(std::max<int64_t>(batch, 1)));
+  s.result.latency = latencyOf(latencies, uint64_t(batch));
   s.console.line("wrote " + std::to_string(files.size()) + (files.size() == 1 ? " output of " : " outputs of ") +
                  std::to_string(batches) + (batches == 1 ? " batch to " : " batches to ") + s.options.output + " in " +
                  durationText(now() - begin));
