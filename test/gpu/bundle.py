@@ -50,7 +50,9 @@ EQUAL = {"lenet": images("lenet", 16, 28, 1, 10), "resnet50_32": images("resnet5
          "gpt_small": words("gpt", 4, 32, 1000, layers=2, hidden=128, heads=4)}
 FAST = {"gpt_1024": words("gpt", 8, 1024, 50257, layers=12, hidden=768, heads=12),
         "resnet50_224": images("resnet50_224", 128, 224, 3, 1000),
-        "bert_512": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16)}
+        "bert_512": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16),
+        "bert_512_plain": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16, dropout=0)}
+PEERS = {"gpt_1024": "gpt", "resnet50_224": "resnet50", "bert_512": "bert", "bert_512_plain": "bert-plain"}  # torch_speed.py's names
 MESHES = {"1": ("1", "data"), "data2": ("data=2", "data"), "auto4": ("data=2,model=2", "auto")}
 
 
@@ -124,7 +126,7 @@ def pack_plans(build, out, chosen):
                         for unread in ("report.json", "strategies.json"):  # megabytes that a run does not read
                             (out / "plans" / plan / unread).unlink(missing_ok=True)
                         plans.append({"plan": plan, "network": name, "ranks": {"1": 1, "data2": 2, "auto4": 4}[title], "use": use,
-                                      "precision": precision, "inputs": network["inputs"], "target": network["target"]})
+                                      "precision": precision, "inputs": network["inputs"], "target": network["target"], "peer": PEERS.get(name)})
                         print(f"  {plan}", flush=True)
     (out / "plans.json").write_text(json.dumps(plans, indent=1))
 

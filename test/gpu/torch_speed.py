@@ -4,9 +4,10 @@
 usage: torch_speed.py ceilings DEVICE
        torch_speed.py step DEVICE NETWORK BATCH SETTING PRECISION [SIZE]
 
-DEVICE: cuda, or cpu for a check of this script. NETWORK: resnet50 (images of SIZE pixels, default 224) or gpt (GPT-2 small on
-SIZE tokens, default 1024). SETTING: of eager or compiled (inductor with autotuning and CUDA graphs), and last (channels last),
-joined by "+". PRECISION: f32, tf32, or bf16 (autocast). Prints seconds as JSON: the median of 20 steps after 5.
+DEVICE: cuda, or cpu for a check of this script. NETWORK: resnet50 (images of SIZE pixels, default 224), gpt (GPT-2 small on
+SIZE tokens, default 1024), bert (BERT-large on SIZE tokens, default 512) or bert-plain (the same without dropout).
+SETTING: eager, compiled (inductor: network and loss) or graphs (the same in CUDA graphs), and last (channels last), joined by
+"+". PRECISION: f32, tf32, or bf16 (autocast). Prints seconds as JSON: the median of 20 steps after 5.
 """
 import json
 import statistics
@@ -75,6 +76,48 @@ class Gpt(nn.Module):
         return self.ln(self.blocks(self.wte(ids) + self.wpe)) @ self.wte.weight.t()
 
 
+class EncoderBlock(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.heads, self.dropout = heads, dropout
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).split(width, dim=2))
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout)
+        x = self.ln1(x + F.dropout(self.proj(mixed.transpose(1, 2).reshape(batch, length, width)), self.dropout))
+        return self.ln2(x + F.dropout(self.out(F.gelu(self.fc(x))), self.dropout))
+
+
+class Bert(nn.Module):
+    def __init__(self, length, dropout, layers=24, width=1024, heads=16, words=30522):
+        super().__init__()
+        self.words, self.segments = nn.Embedding(words, width), nn.Embedding(2, width)
+        self.positions = nn.Parameter(0.01 * torch.randn(length, width))
+        nn.init.normal_(self.words.weight, std=0.02)
+        self.ln, self.dropout = nn.LayerNorm(width), dropout
+        self.blocks = nn.Sequential(*(EncoderBlock(width, heads, dropout) for _ in range(layers)))
+        self.head, self.last, self.bias = nn.Linear(width, width), nn.LayerNorm(width), nn.Parameter(torch.zeros(words))
+
+    def forward(self, ids):
+        x = self.words(ids) + self.segments(ids % 2) + self.positions
+        x = self.blocks(F.dropout(self.ln(x), self.dropout))
+        return F.linear(self.last(F.gelu(self.head(x))), self.words.weight, self.bias)
+
+
+WORDS = {"gpt": 50257, "bert": 30522, "bert-plain": 30522}
+
+
+def network_of(name, size, small):
+    layers = {"layers": 2} if small else {}
+    if name == "resnet50":
+        return ResNet50()
+    return Gpt(size, **layers) if name == "gpt" else Bert(size, 0 if name == "bert-plain" else 0.1, **layers)
+
+
 def wait(device):
     if device == "cuda":
         torch.cuda.synchronize()
@@ -100,23 +143,27 @@ def step(device, network, batch, setting, precision, size):
     allow_tf32(precision != "f32")
     torch.backends.cudnn.benchmark = True
     images, small = network == "resnet50", device == "cpu"
+    net = network_of(network, size, small)
     if images:
-        net, x, y = ResNet50(), torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,))
+        x, y = torch.randn(batch, 3, size, size), torch.randint(0, 1000, (batch,))
     else:
-        net = Gpt(size, layers=2) if small else Gpt(size)
-        x, y = (torch.randint(0, 50257, (batch, size)) for _ in range(2))
+        x, y = (torch.randint(0, WORDS[network], (batch, size)) for _ in range(2))
     net, x, y = net.to(device).train(), x.to(device), y.to(device)
     if "last" in setting:
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = (torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4) if images else
                  torch.optim.AdamW(net.parameters(), lr=1e-4, weight_decay=0.01, **{} if small else {"fused": True}))
-    model = torch.compile(net) if "compiled" in setting else net
+
+    def loss_of(x, y):
+        return F.cross_entropy(net(x).flatten(0, -2), y.flatten())
+
+    if "eager" not in setting:
+        loss_of = torch.compile(loss_of, **{"mode": "reduce-overhead"} if "graphs" in setting else {})
 
     def work():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-            out = model(x)
-            loss = F.cross_entropy(out.flatten(0, -2), y.flatten())
+            loss = loss_of(x, y)
         loss.backward()
         optimizer.step()
 
@@ -143,4 +190,4 @@ if __name__ == "__main__":
     else:
         network, batch, setting, precision, *size = rest
         print(json.dumps(step(device, network, int(batch), setting.split("+"), precision,
-                              int(size[0]) if size else 224 if network == "resnet50" else 1024)))
+                              int(size[0]) if size else {"resnet50": 224, "gpt": 1024}.get(network, 512))))
