@@ -129,7 +129,8 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: // sums stay in F32 or F64
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // lose several digits
+    case CUDNN_NUMERICAL_NOTE_FFT: // lose several digits
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
       return false;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:

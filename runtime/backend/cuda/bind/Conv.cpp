@@ -2,9 +2,13 @@
 // use one thread per result and are made to be right, not fast.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/Windows.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -32,6 +36,40 @@ CudaKernel direct(const KernelCall &call, const ConvGeometry &g) {
   return kernel;
 }
 
+/// A copy of x in scratch memory that holds the zeros which one side of a dimension has more than the other. Makes the
+/// padding of `g` even. cuDNN's gradients of filters are wrong where it is uneven (9.19 on an H100, F32 and 16 bits).
+Place withEvenPadding(const TensorView &x, WindowGeometry &g, CudaKernel &kernel) {
+  Shape sizes = x.shape, first(x.shape.size(), 0);
+  for (size_t d = 0; d < g.spatial; ++d) {
+    int64_t &low = g.padLo[3 - g.spatial + d], &high = g.padHi[3 - g.spatial + d];
+    const int64_t even = std::min(low, high);
+    first[2 + d] = low - even;
+    sizes[2 + d] += low + high - 2 * even;
+    g.in[3 - g.spatial + d] = sizes[2 + d];
+    low = high = even;
+  }
+  const bool last = !x.layout.plain();
+  const Shape to = last ? channelsLastStrides(sizes) : rowMajorStrides(sizes),
+              from = last ? channelsLastStrides(x.shape) : rowMajorStrides(x.shape);
+  const uint64_t element = bytesPerElement(x.dtype);
+  const Place place = kernel.reserve(uint64_t(elementCount(sizes)) * element);
+  kernel.actions.emplace_back(FillBytes{place, uint64_t(elementCount(sizes)) * element});
+  StridedCopy copy{{}, {}, {}, element};
+  Place inside = place;
+  std::vector<size_t> order(sizes.size()); // of memory
+  std::iota(order.begin(), order.end(), size_t(0));
+  if (last)
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  for (size_t d : order) {
+    inside.value += uint64_t(first[d] * to[d]) * element;
+    copy.sizes.push_back(x.shape[d]);
+    copy.toStrides.push_back(to[d]);
+    copy.fromStrides.push_back(from[d]);
+  }
+  kernel.actions.push_back(launchLoop(stridedCopy(copy), x.elements(), {at(x.data), inside}));
+  return place;
+}
+
 } // namespace
 
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options) {
@@ -55,11 +93,8 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   }
   what.channelsLast = !plain;
   fits = fits && (plain || last);
-  setWindows(what, g);
-  for (size_t d = 0; d < 3; ++d) {
-    what.dilation[d] = g.dilation[d];
+  for (size_t d = 0; d < 3; ++d)
     fits = fits && g.padLo[d] >= 0 && g.padHi[d] >= 0;
-  }
   int64_t work = g.n * g.c * g.f;
   for (const auto *sizes : {&g.in, &g.out, &g.kernel})
     for (int64_t s : *sizes)
@@ -68,8 +103,21 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
     CudaKernel kernel;
     kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
     kernel.description += what.channelsLast ? " channels last" : "";
-    kernel.actions.push_back(
-        LibraryConv{what, at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)});
+    Place a = at(call.inputs[0].data);
+    WindowGeometry windows = g;
+    if (what.kind == 2 && g.padLo != g.padHi) {
+      kernel.description += ", padded by a copy";
+      a = withEvenPadding(call.inputs[0], windows, kernel);
+    }
+    setWindows(what, windows);
+    for (size_t d = 0; d < 3; ++d) {
+      what.dilation[d] = g.dilation[d];
+      // The step of a window that has one place is none. A convolution of points one by one was wrong with such a step.
+      if (what.out[d] == 1 &&
+          what.in[d] + what.padLow[d] + what.padHigh[d] == (what.kernel[d] - 1) * what.dilation[d] + 1)
+        what.stride[d] = 1;
+    }
+    kernel.actions.push_back(LibraryConv{what, a, at(call.inputs[1].data), at(call.outputs[0].data)});
     choices.push_back(std::move(kernel));
   }
   if (plain && type == result && bytesPerElement(type) != 2)
