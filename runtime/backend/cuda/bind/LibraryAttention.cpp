@@ -5,6 +5,7 @@
 // and keep neither (docs/adr/0011-attention.md). Then it is two calls: attention once more into scratch memory, two
 // products of seven, and the gradient.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
+#include "runtime/backend/cuda/bind/LoopTable.h"
 
 #include <algorithm>
 #include <optional>
@@ -75,7 +76,10 @@ public:
     all_.width = g.v.depth;
     all_.scale = g.scale;
     std::copy(biasApart.begin(), biasApart.end(), all_.biasApart);
-    biasBytes_ = g.hasBias ? biasApart[0] * int64_t(bytesPerElement(biasType)) : 0;
+    spread_.elementBytes = bytesPerElement(biasType);
+    if (gradient_ && g.hasBias && (biasApart[2] == 0 || biasApart[3] == 0))
+      spreadBias();
+    biasBytes_ = g.hasBias ? all_.biasApart[0] * int64_t(spread_.elementBytes) : 0;
     for (int32_t which : {TESSERA_ATTENTION_Q, TESSERA_ATTENTION_K, TESSERA_ATTENTION_V})
       put(which, operand[which]);
     if (!gradient_) {
@@ -99,7 +103,12 @@ public:
     what.batches = batches;
     const uint64_t batchLines = uint64_t(g_.heads() * g_.rows()), lines = uint64_t(batches) * batchLines;
     const bool repeats = gradient_ && !kept_.y;
-    Place y, statistics, delta; // in scratch memory
+    Place y, statistics, delta, bias = bias_; // in scratch memory, but the bias that is read as it lies
+    if (!spread_.sizes.empty()) {
+      const int64_t points = elementCount(spread_.sizes);
+      bias = kernel.reserve(uint64_t(points) * spread_.elementBytes);
+      kernel.actions.push_back(launchLoop(stridedCopy(spread_), points, {bias_, bias}));
+    }
     if (gradient_)
       delta = kernel.reserve(lines * sizeof(float));
     if (repeats) {
@@ -117,7 +126,7 @@ public:
           call.tensors[size_t(which)] =
               further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
       if (g_.hasBias)
-        call.tensors[TESSERA_ATTENTION_BIAS] = further(bias_, first * biasBytes_);
+        call.tensors[TESSERA_ATTENTION_BIAS] = further(bias, first * biasBytes_);
       if (kept_.statistics) {
         call.tensors[TESSERA_ATTENTION_STATISTICS] =
             further(*kept_.statistics, first * int64_t(batchLines * sizeof(float)));
@@ -139,7 +148,20 @@ public:
     return kernel;
   }
 
+  int64_t biasBytes() const { return biasBytes_; } // between batches
+
 private:
+  /// cuDNN's gradient is wrong where all rows share one row of the bias, as under a mask of keys (9.19 on an H100). It
+  /// reads a copy with a row for each.
+  void spreadBias() {
+    const int64_t *apart = all_.biasApart;
+    spread_.sizes = {apart[0] ? g_.batches : 1, apart[1] ? g_.heads() : 1, g_.rows(), g_.keys()};
+    spread_.fromStrides.assign(apart, apart + 4);
+    spread_.toStrides = rowMajorStrides(spread_.sizes);
+    for (size_t d = 0; d < 4; ++d)
+      all_.biasApart[d] = d < 2 && apart[d] == 0 ? 0 : spread_.toStrides[d];
+  }
+
   void put(int32_t which, const PlacedRows &rows) {
     rows_[size_t(which)] = &rows;
     all_.apart[which][0] = rows.batch;
@@ -156,7 +178,8 @@ private:
   const Kept &kept_;
   const Place bias_;
   const bool gradient_;
-  int64_t biasBytes_ = 0; // between batches
+  StridedCopy spread_; // of the bias; no sizes: it is read as it lies
+  int64_t biasBytes_ = 0;
   TesseraAttention all_ = {};
   std::array<const PlacedRows *, 8> rows_ = {};
 };
@@ -193,7 +216,7 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   LibraryCalls library(g, places, kept, bias, biasType, *isCausal, *apart);
   std::vector<CudaKernel> choices = {library.calls(g.batches)};
   // A gradient whose results do not vary needs workspace for parts of all sums.
-  const bool evenBias = !g.hasBias || (*apart)[0] * int64_t(bytesPerElement(biasType)) % 16 == 0;
+  const bool evenBias = library.biasBytes() % 16 == 0;
   const bool evenStatistics = !kept.statistics || g.heads() * g.rows() * int64_t(sizeof(float)) % 16 == 0;
   if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics)
     choices.push_back(library.calls(1));
