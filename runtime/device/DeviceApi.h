@@ -96,16 +96,6 @@ typedef struct {
   int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3], dilation[3];
 } TesseraConv;
 
-/* Means of windows over the planes of a tensor, which lies as a convolution's: with the padding as zeros, or without
-   (includePadding 0), with sums in F32. gradient: a is that of the windows, y that of the planes. Types: F32, or of 16
-   bits. No padding is negative, and no window lies in padding alone. */
-typedef struct {
-  int32_t gradient, dtype, includePadding, reserved;
-  int32_t spatial, channelsLast; /* as a convolution's */
-  int64_t n, channels;
-  int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3];
-} TesseraPool;
-
 /* The tensors of attention: y = softmax(scale * q k^T + bias) v per batch and head, and its gradient. Statistics are the
    logarithm of each row's sum of exponentials, delta is dy . y of each row, which the gradient writes; both are F32,
    [batch, head, row]. */
@@ -214,8 +204,6 @@ typedef struct TesseraDeviceApi {
   int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
                           TesseraMessage *m);
   int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
-                        TesseraMessage *m);
-  int32_t (*createPool)(TesseraDevice *d, const TesseraPool *what, TesseraOp **op, size_t *workspace,
                         TesseraMessage *m);
   int32_t (*createAttention)(TesseraDevice *d, const TesseraAttention *what, TesseraOp **op, size_t *workspace,
                              TesseraMessage *m);

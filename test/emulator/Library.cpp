@@ -8,7 +8,7 @@
 #include <variant>
 
 struct TesseraOp {
-  std::variant<TesseraMatMul, TesseraConv, TesseraPool, TesseraAttention> what;
+  std::variant<TesseraMatMul, TesseraConv, TesseraAttention> what;
 };
 
 namespace tessera::emulator {
@@ -122,47 +122,6 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
           }
   for (size_t i = 0; i < sums.size(); ++i)
     store(c.resultType, o.y, int64_t(i), sums[i]);
-}
-
-/// One loop over every (window, tap) pair serves both directions.
-void pool(const TesseraPool &w, const TesseraOperands &o) {
-  auto volume = [](const int64_t s[3]) { return s[0] * s[1] * s[2]; };
-  const int64_t in = volume(w.in), out = volume(w.out), taps = volume(w.kernel);
-  const int64_t planes = w.n * w.channels;
-  auto place = [&](int64_t plane, int64_t point, int64_t points) {
-    return w.channelsLast ? (plane / w.channels * points + point) * w.channels + plane % w.channels
-                          : plane * points + point;
-  };
-  const std::vector<double> a = loadAll(w.dtype, o.a, planes * (w.gradient ? out : in));
-  std::vector<double> y(size_t(planes * (w.gradient ? in : out)), 0.0);
-  for (int64_t plane = 0; plane < planes; ++plane)
-    for (int64_t p = 0; p < out; ++p) {
-      std::vector<int64_t> inside;
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t po[3] = {p / (w.out[1] * w.out[2]), p / w.out[2] % w.out[1], p % w.out[2]};
-        const int64_t pt[3] = {t / (w.kernel[1] * w.kernel[2]), t / w.kernel[2] % w.kernel[1], t % w.kernel[2]};
-        int64_t at = 0;
-        bool hit = true;
-        for (int d = 0; d < 3; ++d) {
-          const int64_t i = po[d] * w.stride[d] - w.padLow[d] + pt[d];
-          hit &= i >= 0 && i < w.in[d];
-          at = at * w.in[d] + i;
-        }
-        if (hit)
-          inside.push_back(place(plane, at, in));
-      }
-      const auto window = size_t(place(plane, p, out));
-      const double count = double(w.includePadding ? taps : std::ssize(inside));
-      for (int64_t i : inside) {
-        const auto element = size_t(i);
-        if (w.gradient)
-          y[element] += a[window] / count;
-        else
-          y[window] += a[element] / count;
-      }
-    }
-  for (size_t i = 0; i < y.size(); ++i)
-    store(w.dtype, o.y, int64_t(i), y[i]);
 }
 
 /// Attention and its gradient, a row at a time. Probabilities are not rounded: a device's are.
@@ -301,31 +260,13 @@ int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, siz
     if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
       return fail(m, "a convolution with more dimensions than it says");
   }
+  if (what->kind == 2 && !std::equal(what->padLow, what->padLow + 3, what->padHigh))
+    return fail(m, "a filter's gradient with uneven padding, which cuDNN computes wrong");
   // One in three is refused, so that the backend's own kernels are tried too.
   if ((what->n + what->channels + what->filters) % 3 == 0)
     return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
   *op = new TesseraOp{*what};
   *workspace = 4096;
-  return TESSERA_OK;
-}
-
-int32_t createPool(TesseraDevice *, const TesseraPool *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
-  if (!isHalf(what->dtype) && what->dtype != TESSERA_F32)
-    return fail(m, "pooling of a type that no library has");
-  for (int d = 0; d < 3; ++d) {
-    const int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] - what->kernel[d];
-    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 || room / what->stride[d] + 1 != what->out[d])
-      return fail(m, "pooling whose sizes do not fit together");
-    if (what->padLow[d] >= what->kernel[d] || (what->out[d] - 1) * what->stride[d] - what->padLow[d] >= what->in[d])
-      return fail(m, "pooling with a window that has nothing in it");
-    if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
-      return fail(m, "pooling with more dimensions than it says");
-  }
-  // One in three is refused, so that the backend's own kernels are tried too.
-  if ((what->n + what->channels + what->in[2]) % 3 == 0)
-    return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
-  *op = new TesseraOp{*what};
-  *workspace = 512;
   return TESSERA_OK;
 }
 
@@ -339,6 +280,8 @@ int32_t createAttention(TesseraDevice *, const TesseraAttention *what, TesseraOp
     for (int64_t apart : tensor)
       if (apart % 8 != 0)
         return fail(m, "attention whose rows do not begin at multiples of 16 bytes");
+  if (what->gradient && what->biasType && (what->biasApart[2] == 0 || what->biasApart[3] == 0))
+    return fail(m, "a gradient with a bias of no rows or keys of its own, which cuDNN computes wrong");
   // Some is refused, so that parts of the batch and the backend's own kernels are tried too.
   if ((what->keys + what->depth) % 3 == 0 || (what->gradient && what->batches > 1 && what->width % 3 == 0))
     return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
@@ -379,9 +322,6 @@ int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, 
                     if (const auto *conv = std::get_if<TesseraConv>(&what)) {
                       workspace[4095] = 1;
                       convolve(*conv, o);
-                    } else if (const auto *windows = std::get_if<TesseraPool>(&what)) {
-                      workspace[511] = 1;
-                      pool(*windows, o);
                     } else if (const auto *attention = std::get_if<TesseraAttention>(&what)) {
                       workspace[2047] = 1;
                       attend(*attention, o);
@@ -401,7 +341,6 @@ void destroyOp(TesseraDevice *, TesseraOp *op) { delete op; }
 void addLibrary(TesseraDeviceApi &api) {
   api.createMatMul = createMatMul;
   api.createConv = createConv;
-  api.createPool = createPool;
   api.createAttention = createAttention;
   api.runOp = runOp;
   api.destroyOp = destroyOp;

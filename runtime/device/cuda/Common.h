@@ -38,7 +38,6 @@ void addDevices(TesseraDeviceApi &api);
 void addCode(TesseraDeviceApi &api);
 void addMatMul(TesseraDeviceApi &api);
 void addConv(TesseraDeviceApi &api);
-void addPool(TesseraDeviceApi &api);
 void addAttention(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
 

@@ -63,15 +63,6 @@ public:
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t v) {
     return set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &v);
   }
-  Descriptor &one(cudnnBackendAttributeName_t name, cudnnResampleMode_t v) {
-    return set(name, CUDNN_TYPE_RESAMPLE_MODE, 1, &v);
-  }
-  Descriptor &one(cudnnBackendAttributeName_t name, cudnnNanPropagation_t v) {
-    return set(name, CUDNN_TYPE_NAN_PROPOGATION, 1, &v);
-  }
-  Descriptor &one(cudnnBackendAttributeName_t name, cudnnPaddingMode_t v) {
-    return set(name, CUDNN_TYPE_PADDING_MODE, 1, &v);
-  }
   Descriptor &one(cudnnBackendAttributeName_t name, bool v) { return set(name, CUDNN_TYPE_BOOLEAN, 1, &v); }
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnHandle_t v) { return set(name, CUDNN_TYPE_HANDLE, 1, &v); }
   Descriptor &one(cudnnBackendAttributeName_t name, const Descriptor &v) {
@@ -146,9 +137,8 @@ int32_t planThroughCache(const DnnTarget &target, const std::string &key,
 /// Where the tensors of attention begin among the operands: TESSERA_ATTENTION_Q is this one.
 constexpr int64_t kAttentionOperands = 4;
 
-/// A convolution or a gradient (Conv.cpp), pooling (Pool.cpp), attention or its gradient (Attention.cpp).
+/// A convolution or a gradient (Conv.cpp), attention or its gradient (Attention.cpp).
 int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made, TesseraMessage *m);
-int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made, TesseraMessage *m);
 int32_t planAttention(const DnnTarget &target, const TesseraAttention &what, DnnPlan &made, TesseraMessage *m);
 
 } // namespace tessera::device

@@ -11,7 +11,6 @@ extern "C" __attribute__((visibility("default"))) const TesseraDeviceApi *tesser
     tessera::device::addCode(api);
     tessera::device::addMatMul(api);
     tessera::device::addConv(api);
-    tessera::device::addPool(api);
     tessera::device::addAttention(api);
     tessera::device::addCollectives(api);
     return api;

@@ -62,25 +62,6 @@ std::string text(const TesseraConv &c) {
          (c.tf32 ? " tf32" : "") + (c.channelsLast ? " channels last" : "");
 }
 
-/// Windows of three have padding.
-TesseraPool windows(bool gradient, int32_t dtype, int64_t channels, int64_t size, int64_t kernel, int64_t stride) {
-  TesseraPool p = {};
-  p.gradient = gradient;
-  p.dtype = dtype;
-  p.includePadding = 1;
-  p.spatial = 2;
-  p.n = 32;
-  p.channels = channels;
-  for (int d = 0; d < 3; ++d) {
-    p.in[d] = d ? size : 1;
-    p.kernel[d] = d ? kernel : 1;
-    p.stride[d] = d ? stride : 1;
-    p.padLow[d] = p.padHigh[d] = d && kernel == 3;
-    p.out[d] = d ? (size + 2 * p.padLow[d] - kernel) / stride + 1 : 1;
-  }
-  return p;
-}
-
 struct AttentionSizes {
   int64_t batches, heads, keyHeads, length, depth;
   bool causal, bias;
@@ -234,57 +215,6 @@ TEST_CASE("unequal padding, groups, dilation, three dimensions, sums in F32") {
       INFO("groups, a result in F32: " << text(wide) << ": " << m.text);
       CHECK(code == (driver && kind == 0 ? TESSERA_OK : TESSERA_UNSUPPORTED));
     }
-}
-
-TEST_CASE("a described device gets plans for pooling") {
-  const bool driver = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
-  for (const std::string &json :
-       {deviceJson(90, 132, 232448, "NVIDIA H200"), deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
-    Target t(json);
-    for (bool gradient : {false, true})
-      for (int32_t dtype : {TESSERA_F32, TESSERA_BF16, TESSERA_F16})
-        for (bool channelsLast : {false, true}) {
-          auto attempt = [&](const char *what, TesseraPool p) {
-            p.channelsLast = channelsLast;
-            DnnPlan plan;
-            TesseraMessage m = {};
-            const int32_t code = planPool(t.target, p, plan, &m);
-            INFO(what << ": gradient " << gradient << " type " << dtype << " channels last " << channelsLast << ": "
-                      << m.text);
-            // Channels last are for engines that are compiled at run time. In F32 none may be taken for gradients and
-            // for three dimensions, and in 16 bits those of gradients do not compile where windows are apart.
-            const bool apart = p.kernel[2] < p.stride[2];
-            const bool compiled = dtype == TESSERA_F32 ? !gradient && p.spatial == 2 : !gradient || !apart;
-            CHECK(code == (!channelsLast || (driver && compiled) ? TESSERA_OK : TESSERA_UNSUPPORTED));
-            if (code == TESSERA_OK)
-              CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
-          };
-          const TesseraPool p = windows(gradient, dtype, 64, 56, 3, 2);
-          attempt("of a residual network", p);
-          attempt("halves", windows(gradient, dtype, 64, 56, 2, 2));
-          attempt("global", windows(gradient, dtype, 2048, 7, 7, 1));
-          TesseraPool exclude = p;
-          exclude.includePadding = 0;
-          attempt("without padding", exclude);
-          TesseraPool uneven = p;
-          uneven.padLow[1] = uneven.padHigh[2] = 0;
-          attempt("padding on one side", uneven);
-          TesseraPool line = p;
-          line.in[1] = line.out[1] = line.kernel[1] = line.stride[1] = 1;
-          line.padLow[1] = line.padHigh[1] = 0;
-          attempt("one dimension", line);
-          TesseraPool cube = p;
-          cube.spatial = 3;
-          cube.in[0] = cube.out[0] = 8;
-          cube.kernel[0] = 3;
-          cube.padLow[0] = cube.padHigh[0] = 1;
-          attempt("three dimensions", cube);
-          TesseraPool apart = p;
-          apart.kernel[1] = apart.kernel[2] = 1;
-          apart.padLow[1] = apart.padLow[2] = apart.padHigh[1] = apart.padHigh[2] = 0;
-          attempt("windows apart", apart);
-        }
-  }
 }
 
 TEST_CASE("a described device gets plans for attention") {

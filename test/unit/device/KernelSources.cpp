@@ -146,7 +146,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
             CHECK((launch->block >= 32 && launch->block <= 1024));
           }
           library |= std::holds_alternative<LibraryMatMul>(action) || std::holds_alternative<LibraryConv>(action) ||
-                     std::holds_alternative<LibraryPool>(action) || std::holds_alternative<LibraryAttention>(action);
+                     std::holds_alternative<LibraryAttention>(action);
         }
         own |= !library;
       }

@@ -44,9 +44,6 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   } else if (auto *conv = std::get_if<LibraryConv>(&action)) {
     for (Place *place : {&conv->a, &conv->b, &conv->y})
       f(*place);
-  } else if (auto *pool = std::get_if<LibraryPool>(&action)) {
-    f(pool->a);
-    f(pool->y);
   } else if (auto *attention = std::get_if<LibraryAttention>(&action)) {
     for (Place &place : attention->tensors)
       f(place);

@@ -73,15 +73,11 @@ struct LibraryConv {
   TesseraConv what;
   Place a, b, y;
 };
-struct LibraryPool {
-  TesseraPool what;
-  Place a, y;
-};
 struct LibraryAttention {
   TesseraAttention what;
   std::array<Place, TESSERA_ATTENTION_TENSORS> tensors = {}; // those that it does not have are never read or written
 };
-using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryPool, LibraryAttention>;
+using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryAttention>;
 
 struct CudaKernel {
   std::string description;

@@ -1,8 +1,9 @@
-// max_pool, avg_pool and their gradients: means go to cuDNN, with own kernels for what it does not take.
+// max_pool, avg_pool and their gradients by generated kernels.
 //
-// Maxima do not: cuDNN does not say which of several equal elements gets the gradient; it is known to begin with the
-// smallest finite number, which is more than -infinity; and in version 9.2 maxima of large windows were wrong where
-// there are millions of them (FluxML/NNlib.jl, issue 508).
+// cuDNN has pooling, but not the plan's. Of maxima it does not say which of several equal elements gets the gradient;
+// it is known to begin with the smallest finite number, which is more than -infinity; and in version 9.2 maxima of
+// large windows were wrong where there are millions of them (FluxML/NNlib.jl, issue 508). Of means version 9.19 ignores
+// uneven padding where channels come last, and its gradient wants the input, too (both seen on an H100).
 //
 // The generated gradients are gathered: every input element looks at the windows that hold it, so that no atomic
 // operation is needed. For max_pool a first kernel notes which element each window chose.
@@ -14,40 +15,8 @@
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
-#include <optional>
-
 namespace tessera::rt::cuda {
 namespace {
-
-/// Windows of up to kMostTaps elements go to cuDNN.
-constexpr int64_t kMostTaps = 64;
-
-/// The library's pooling; nothing where cuDNN's pooling differs from the plan's or does not exist.
-std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g, bool last) {
-  const plan::DType type = call.outputs[0].dtype;
-  if (call.name().starts_with("max") || type == plan::F64 || g.planes == 0 ||
-      g.kernel[0] * g.kernel[1] * g.kernel[2] > kMostTaps)
-    return std::nullopt;
-  const Shape &x = call.inputs[0].shape;
-  TesseraPool what = {};
-  what.gradient = call.name() == "avg_pool_grad";
-  what.dtype = type;
-  what.includePadding = g.includePad;
-  what.channelsLast = last;
-  what.n = x[0];
-  what.channels = x[1];
-  setWindows(what, g);
-  for (size_t d = 0; d < 3; ++d) {
-    // For a window that lies in padding alone, the plan's result differs from cuDNN's.
-    if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 || g.padLo[d] >= g.kernel[d] ||
-        (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
-      return std::nullopt;
-  }
-  CudaKernel kernel;
-  kernel.description = "cuDNN " + dtypeName(type) + (last ? " channels last" : "");
-  kernel.actions.push_back(LibraryPool{what, at(call.inputs[0].data), at(call.outputs[0].data)});
-  return kernel;
-}
 
 CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
   CudaKernel kernel;
@@ -91,14 +60,8 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
 } // namespace
 
 std::vector<CudaKernel> bindPool(const KernelCall &call) {
-  const PoolGeometry g = *poolGeometry(call);
   // A tensor of one point per plane counts as plain even beside operands with channels last.
-  const bool last = !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain();
-  std::vector<CudaKernel> choices;
-  if (std::optional<CudaKernel> kernel = library(call, g, last))
-    choices.push_back(std::move(*kernel));
-  choices.push_back(generated(call, g, last));
-  return choices;
+  return {generated(call, *poolGeometry(call), !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain())};
 }
 
 } // namespace tessera::rt::cuda

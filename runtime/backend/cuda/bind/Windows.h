@@ -1,7 +1,7 @@
 //===- Windows.h - the windows of convolutions and pooling, for kernels and libraries ------------===//
 //
-// Both kinds of operators move a window over an image, and both go to cuDNN or to an own kernel. Here a geometry
-// becomes what each of these reads.
+// Both kinds of operators move a window over an image. Here a geometry becomes what own kernels read, and what cuDNN's
+// convolution reads.
 //
 //   a window of 3 x 3 with stride 2 => #define KERNEL0 1LL, KERNEL1 3LL, KERNEL2 3LL, STRIDE1 2LL, ...
 //
@@ -27,8 +27,7 @@ inline void addWindows(Constants &constants, const WindowGeometry &g) {
   }
 }
 
-/// The fields that TesseraConv and TesseraPool share.
-template <typename Description> void setWindows(Description &what, const WindowGeometry &g) {
+inline void setWindows(TesseraConv &what, const WindowGeometry &g) {
   what.spatial = g.spatial == 3 ? 3 : 2; // one dimension is two with a leading 1
   for (size_t d = 0; d < 3; ++d) {
     what.in[d] = g.in[d];

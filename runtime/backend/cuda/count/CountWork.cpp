@@ -51,12 +51,6 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     const uint64_t sizes[3] = {out, in, uint64_t(w.filters) * each};
     work.bytes = operand * (sizes[0] + sizes[1] + sizes[2]) + (result - operand) * sizes[w.kind] +
                  (w.accumulate ? result * sizes[w.kind] : 0);
-  } else if (const auto *pool = std::get_if<LibraryPool>(&action)) {
-    const TesseraPool &w = pool->what;
-    work.library = true;
-    work.bits = bitsOf(w.dtype);
-    work.bytes = uint64_t(bitsOf(w.dtype)) / 8 * uint64_t(w.n) * uint64_t(w.channels) *
-                 (product(w.in, w.spatial) + product(w.out, w.spatial));
   } else if (const auto *attention = std::get_if<LibraryAttention>(&action)) {
     const TesseraAttention &w = attention->what;
     work.library = true;

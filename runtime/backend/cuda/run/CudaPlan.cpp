@@ -111,8 +111,6 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
         code = api.createMatMul(device_->handle(), &matmul->what, &bound.op, &bytes, &message);
       else if (const auto *conv = std::get_if<LibraryConv>(&action))
         code = api.createConv(device_->handle(), &conv->what, &bound.op, &bytes, &message);
-      else if (const auto *pool = std::get_if<LibraryPool>(&action))
-        code = api.createPool(device_->handle(), &pool->what, &bound.op, &bytes, &message);
       else if (const auto *attention = std::get_if<LibraryAttention>(&action))
         code = api.createAttention(device_->handle(), &attention->what, &bound.op, &bytes, &message);
       if (code != TESSERA_OK)

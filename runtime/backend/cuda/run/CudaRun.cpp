@@ -177,9 +177,6 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel, uint32_t index) {
     operands.a = resolve(conv->a);
     operands.b = resolve(conv->b);
     operands.y = resolve(conv->y);
-  } else if (const auto *pool = std::get_if<LibraryPool>(&bound.action)) {
-    operands.a = resolve(pool->a);
-    operands.y = resolve(pool->y);
   } else {
     const auto &attention = std::get<LibraryAttention>(bound.action);
     for (size_t t = 0; t < attention.tensors.size(); ++t)
