@@ -12,8 +12,8 @@
 // defined by dialects/graph/GraphOps.td.
 //
 // Layouts. The plan speaks of logical row-major tensors. A backend may keep a buffer in another layout
-// of the same byte size (channel-blocked, say) as long as upload, download and `layout` tell the truth;
-// the executor's collectives move elements by `layout`.
+// as long as upload, download and `layout` tell the truth. The executor's collectives move elements by
+// `layout`; what they move has the plan's byte size (channel-blocked, say).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_BACKEND_H
@@ -38,9 +38,11 @@ class Device;
 /// How a tensor's elements lie in memory. The physical shape is: every dimension divided by its blocks,
 /// in logical order, then the inner blocks in the order given. Empty: plain row-major.
 /// Example: {{1, 16}} on [8, 64, 32, 32] is the physical shape [8, 4, 32, 32, 16] (nChw16c).
+/// Without blocks, the rows of the last dimension may begin further apart than they are long: {{}, 8} on [2, 3, 7].
 struct Layout {
   std::vector<std::pair<int, int>> inner; // (logical dimension, block size); blocks divide evenly
-  bool plain() const { return inner.empty(); }
+  int64_t pitch = 0;                      // elements from one row to the next; 0: as many as a row has
+  bool plain() const { return inner.empty() && pitch == 0; }
   bool operator==(const Layout &) const = default;
 };
 

@@ -53,12 +53,14 @@ struct Instr {
 struct ExpressionInput {
   plan::DType type;
   Shape view;
+  int64_t pitch = 0; // elements from one row of the view to the next; 0: as many as a row has
 };
 struct ExpressionResult {
   uint32_t value = 0;
   plan::Reduction reduction = plan::NONE;
   plan::DType type; // of the output buffer
   Shape view;
+  int64_t pitch = 0; // as an input's
 };
 
 struct ExpressionCode {

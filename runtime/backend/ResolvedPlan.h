@@ -53,6 +53,8 @@ protected:
     widen_ = widen;
     return resolveBuffers(plan_, widen, layouts, arena, buffers_);
   }
+  /// For backends that hold some buffers elsewhere.
+  std::vector<TensorView> &placedBuffers() { return buffers_; }
   /// Uploads the plan's constants.
   Status writeConstants();
 

@@ -49,6 +49,13 @@ Shape rowMajorStrides(const Shape &shape) {
   return strides;
 }
 
+Shape rowStrides(const Shape &shape, int64_t pitch) {
+  Shape strides = rowMajorStrides(shape);
+  for (size_t d = 0; pitch && d + 1 < shape.size(); ++d)
+    strides[d] = strides[d] / shape.back() * pitch;
+  return strides;
+}
+
 std::string str(const Shape &shape) {
   std::string s = "[";
   for (size_t d = 0; d < shape.size(); ++d)
@@ -61,8 +68,8 @@ bool overlap(const TensorView &a, const TensorView &b) {
   return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
 }
 
-Shape broadcastStrides(const Shape &shape, size_t rank) {
-  Shape strides(rank, 0), own = rowMajorStrides(shape);
+Shape broadcastStrides(const Shape &shape, size_t rank, int64_t pitch) {
+  Shape strides(rank, 0), own = rowStrides(shape, pitch);
   for (size_t d = 0; d < shape.size(); ++d)
     if (shape[d] != 1)
       strides[rank - shape.size() + d] = own[d];
@@ -212,9 +219,14 @@ Refined refine(const Shape &shape, const Layout &a, const Layout &b) {
   return r;
 }
 
+/// Strides of the physical dimensions.
+Shape physicalStrides(const Shape &shape, const Layout &layout) {
+  return layout.pitch ? rowStrides(shape, layout.pitch) : rowMajorStrides(physicalShape(shape, layout));
+}
+
 /// Physical stride of every refined piece in `layout`.
 Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout) {
-  Shape physical = physicalShape(shape, layout), strides = rowMajorStrides(physical);
+  const Shape strides = physicalStrides(shape, layout);
   Shape result(r.extent.size());
   for (size_t p = 0; p < r.extent.size(); ++p) {
     // The physical dimension that holds this piece: the one of dim with the largest unit <=
@@ -235,7 +247,7 @@ Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout)
 
 /// The first element of a box that begins between blocks.
 int64_t firstElement(const BoxAt &at) {
-  const Shape strides = rowMajorStrides(physicalShape(at.whole, at.layout));
+  const Shape strides = physicalStrides(at.whole, at.layout);
   int64_t first = 0;
   for (size_t d = 0; d < at.begin.size(); ++d)
     first += at.begin[d] / units(at.layout, d).back() * strides[d];

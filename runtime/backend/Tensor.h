@@ -29,6 +29,9 @@ inline bool isFloat(plan::DType t) { return t == plan::F32 || t == plan::F64 || 
 int64_t elementCount(const Shape &shape);
 /// Row-major strides in elements: [2, 3, 4] -> [12, 4, 1].
 Shape rowMajorStrides(const Shape &shape);
+/// Strides in elements where rows of the last dimension are `pitch` elements apart, or as many as they have for 0:
+/// [2, 3, 7] by 8 -> [24, 8, 1].
+Shape rowStrides(const Shape &shape, int64_t pitch);
 /// "[2, 3, 4]".
 std::string str(const Shape &shape);
 
@@ -39,7 +42,12 @@ struct TensorView {
   void *data = nullptr;
 
   int64_t elements() const { return elementCount(shape); }
-  size_t bytes() const { return size_t(elements()) * bytesPerElement(dtype); }
+  /// From the first element of a row to that of the next.
+  int64_t pitch() const { return layout.pitch ? layout.pitch : shape.empty() ? 1 : shape.back(); }
+  /// Of the memory that it takes, with what lies between its rows.
+  size_t bytes() const {
+    return size_t(layout.pitch ? elements() / shape.back() * layout.pitch : elements()) * bytesPerElement(dtype);
+  }
   template <typename T> T *as() const { return static_cast<T *>(data); }
 };
 
@@ -47,8 +55,8 @@ struct TensorView {
 bool overlap(const TensorView &a, const TensorView &b);
 
 /// Row-major strides of a view of rank `rank` aligned at the last dimension, 0 where `shape` is
-/// stretched by broadcasting: [3, 1] in a domain of rank 3 -> [0, 1, 0].
-Shape broadcastStrides(const Shape &shape, size_t rank);
+/// stretched by broadcasting: [3, 1] in a domain of rank 3 -> [0, 1, 0]. `pitch` as in rowStrides.
+Shape broadcastStrides(const Shape &shape, size_t rank, int64_t pitch = 0);
 
 /// Copies `shape` elements of `size` bytes between two strided places (strides in elements).
 void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides, const Shape &shape,

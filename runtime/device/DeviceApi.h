@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 8
+#define TESSERA_DEVICE_ABI 9
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -72,15 +72,18 @@ enum {
                                 transposed */
 };
 
-/* y[b] = a[b] * b[b], row-major; a is m x k or its transpose, b is k x n or its transpose. Matrices of a
-   batch are `stride*` elements apart; a stride of 0 repeats the matrix. All matrices begin at multiples of
+/* y[b] = a[b] * b[b], row-major; a is m x k or its transpose, b is k x n or its transpose. Rows of a matrix as it lies
+   are `ld*` elements apart, at least as many as they have. Matrices of a batch are `stride*` elements apart; a stride of 0
+   repeats the matrix. All matrices begin at multiples of
    `alignment` bytes. `dtype` is that of a and b, `resultType` that of y, aux and bias: the same, or F32 for
-   operands of 16 bits; sums are in F32 at least. aux lies like y, but for sums. */
+   operands of 16 bits; sums are in F32 at least. aux lies like y, but for sums.
+   accumulate: the product is added to what y holds, before anything else is done to it. */
 typedef struct {
   int32_t dtype, resultType, tf32;
   int32_t alignment, epilogue;
-  int32_t transposeA, transposeB, reserved;
+  int32_t transposeA, transposeB, accumulate;
   int64_t m, n, k;
+  int64_t ldA, ldB, ldY;
   int64_t batch, strideA, strideB, strideY;
 } TesseraMatMul;
 

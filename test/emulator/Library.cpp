@@ -53,17 +53,23 @@ std::vector<double> loadAll(int32_t dtype, const void *memory, int64_t n) {
 }
 
 void multiply(const TesseraMatMul &w, const TesseraOperands &o) {
-  const std::vector<double> allA = loadAll(w.dtype, o.a, (w.batch - 1) * w.strideA + w.m * w.k);
-  const std::vector<double> allB = loadAll(w.dtype, o.b, (w.batch - 1) * w.strideB + w.k * w.n);
+  // From the first element to the last: what lies behind the last row may belong to somebody else.
+  auto extent = [](int64_t rows, int64_t columns, int64_t ld) { return (rows - 1) * ld + columns; };
+  const std::vector<double> allA = loadAll(
+      w.dtype, o.a, (w.batch - 1) * w.strideA + (w.transposeA ? extent(w.k, w.m, w.ldA) : extent(w.m, w.k, w.ldA)));
+  const std::vector<double> allB = loadAll(
+      w.dtype, o.b, (w.batch - 1) * w.strideB + (w.transposeB ? extent(w.n, w.k, w.ldB) : extent(w.k, w.n, w.ldB)));
   const double *a = allA.data(), *b = allB.data();
   for (int64_t i = 0; i < w.batch; ++i)
     for (int64_t m = 0; m < w.m; ++m)
       for (int64_t n = 0; n < w.n; ++n) {
         double sum = 0;
         for (int64_t k = 0; k < w.k; ++k)
-          sum += a[i * w.strideA + (w.transposeA ? k * w.m + m : m * w.k + k)] *
-                 b[i * w.strideB + (w.transposeB ? n * w.k + k : k * w.n + n)];
-        const int64_t at = i * w.strideY + m * w.n + n;
+          sum += a[i * w.strideA + (w.transposeA ? k * w.ldA + m : m * w.ldA + k)] *
+                 b[i * w.strideB + (w.transposeB ? n * w.ldB + k : k * w.ldB + n)];
+        const int64_t at = i * w.strideY + m * w.ldY + n;
+        if (w.accumulate)
+          sum += load(w.resultType, o.y, at);
         if (w.epilogue & TESSERA_EPILOGUE_BIAS)
           sum += load(w.resultType, o.bias, n);
         if (w.epilogue & TESSERA_EPILOGUE_KEEP)
@@ -77,7 +83,7 @@ void multiply(const TesseraMatMul &w, const TesseraOperands &o) {
   for (int64_t n = 0; n < w.n && w.epilogue & TESSERA_EPILOGUE_SUM; ++n) {
     double sum = 0;
     for (int64_t k = 0; k < w.k; ++k)
-      sum += b[k * w.n + n];
+      sum += b[k * w.ldB + n];
     store(w.resultType, o.aux, n, sum);
   }
 }

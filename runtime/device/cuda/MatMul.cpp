@@ -46,7 +46,7 @@ struct MatMulOp final : TesseraOp {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace = 0;
-  bool isDouble = false, sums = false;
+  bool isDouble = false, sums = false, accumulates = false;
   const void *bias = nullptr, *aux = nullptr; // the pointers that the description holds
 
   ~MatMulOp() override {
@@ -61,7 +61,7 @@ struct MatMulOp final : TesseraOp {
     const float one = 1, zero = 0;
     const double one64 = 1, zero64 = 0;
     const void *alpha = isDouble ? static_cast<const void *>(&one64) : &one;
-    const void *beta = isDouble ? static_cast<const void *>(&zero64) : &zero;
+    const void *beta = accumulates ? alpha : isDouble ? static_cast<const void *>(&zero64) : &zero;
     if (int32_t code = point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, sums ? o.aux : o.bias, bias, m))
       return code;
     if (int32_t code = point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, sums ? nullptr : o.aux, aux, m))
@@ -80,9 +80,9 @@ struct MatMulOp final : TesseraOp {
   }
 };
 
-int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t batch,
-                   int64_t stride, TesseraMessage *m) {
-  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, uint64_t(rows), uint64_t(cols), rows), "describing a matrix");
+int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld,
+                   int64_t batch, int64_t stride, TesseraMessage *m) {
+  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, uint64_t(rows), uint64_t(cols), ld), "describing a matrix");
   int32_t count = int32_t(batch);
   TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
                "describing a batch");
@@ -108,7 +108,7 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
   // The value that cuBLASLt keeps for ReLU is a bit mask, and for GELU it needs rows of a multiple of 8 elements.
   op.sums = w.epilogue & TESSERA_EPILOGUE_SUM;
   const bool single = w.epilogue == TESSERA_EPILOGUE_SUM && w.batch == 1 && !w.transposeB;
-  if ((keep && (!gelu || w.n % 8 != 0)) || (gelu && relu) || (op.sums && !single) || op.isDouble)
+  if ((keep && (!gelu || w.ldY % 8 != 0)) || (gelu && relu) || (op.sums && !single) || op.isDouble)
     return fail(m, "cuBLASLt has no such epilogue", TESSERA_UNSUPPORTED);
   // What it sums over k is its first operand, our b. What it calls the gradient of a bias is of the result's type.
   const cublasLtEpilogue_t epilogue =
@@ -127,7 +127,7 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
   if (keep) {
     if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned, op.aux, m))
       return code;
-    const int64_t ld = w.n, stride = w.batch > 1 ? w.strideY : 0;
+    const int64_t ld = w.ldY, stride = w.batch > 1 ? w.strideY : 0;
     TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld),
                  "describing an epilogue");
     TESSERA_BLAS(
@@ -141,6 +141,7 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   if (!d->blas)
     TESSERA_BLAS(cublasLtCreate(&d->blas), "starting the library");
   op.isDouble = w.dtype == TESSERA_F64;
+  op.accumulates = w.accumulate;
   const cudaDataType_t type = typeOf(w.dtype), resultType = typeOf(w.resultType);
   const cublasComputeType_t compute = op.isDouble                        ? CUBLAS_COMPUTE_64F
                                       : w.tf32 && w.dtype == TESSERA_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -156,11 +157,11 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   // The column-major sizes of b, a and y in memory.
   const int64_t firstRows = w.transposeB ? w.k : w.n, firstCols = w.transposeB ? w.n : w.k;
   const int64_t secondRows = w.transposeA ? w.m : w.k, secondCols = w.transposeA ? w.k : w.m;
-  if (int32_t code = makeLayout(&op.first, type, firstRows, firstCols, w.batch, w.strideB, m))
+  if (int32_t code = makeLayout(&op.first, type, firstRows, firstCols, w.ldB, w.batch, w.strideB, m))
     return code;
-  if (int32_t code = makeLayout(&op.second, type, secondRows, secondCols, w.batch, w.strideA, m))
+  if (int32_t code = makeLayout(&op.second, type, secondRows, secondCols, w.ldA, w.batch, w.strideA, m))
     return code;
-  if (int32_t code = makeLayout(&op.result, resultType, w.n, w.m, w.batch, w.strideY, m))
+  if (int32_t code = makeLayout(&op.result, resultType, w.n, w.m, w.ldY, w.batch, w.strideY, m))
     return code;
   if (int32_t code = describeEpilogue(w, op, m))
     return code;

@@ -47,9 +47,10 @@ struct Launch {
   std::vector<Place> arguments;
   std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
   uint32_t counters =
-      0;         // of 32 bits, 0 before and after each run; their address is the last argument where there is no
-                 // table; 0: there are none
-  int bits = 32; // of the numbers that it multiplies; 16: on tensor cores
+      0;               // of 32 bits, 0 before and after each run; their address is the last argument where there is no
+                       // table; 0: there are none
+  int bits = 32;       // of the numbers that it multiplies; 16: on tensor cores
+  uint64_t copied = 0; // bytes of a copy in scratch memory
   // Where it is a loop over points, which can stand in a table with others (LoopTable.h):
   std::shared_ptr<const PointLoop> loop = nullptr;
   int64_t points = 0; // of the loop, or results of the sums
@@ -121,6 +122,10 @@ std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions 
 /// `stored` is the tensor that is written in place of the call's output, of another type or at another place.
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,
                                    const TensorView *stored = nullptr);
+/// The only product of a kernel, which may have copies around it; null where it has none or several.
+LibraryMatMul *onlyProduct(CudaKernel &kernel);
+/// The same actions, with products whose sizes would keep them from tensor cores' fast kernels in parts.
+std::vector<Action> inAlignedParts(const std::vector<Action> &actions);
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
 
 } // namespace tessera::rt::cuda

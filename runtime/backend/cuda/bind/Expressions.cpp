@@ -45,7 +45,8 @@ public:
     const size_t rank = e.domain.size();
     for (size_t i = 0; i < e.inputs.size(); ++i)
       if (live_[i])
-        slots_[i] = add(broadcastStrides(e.inputs[i].view, rank), elementCount(e.inputs[i].view));
+        slots_[i] = add(broadcastStrides(e.inputs[i].view, rank, e.inputs[i].pitch),
+                        extent(e.inputs[i].view, e.inputs[i].pitch));
     for (size_t c = 0; c < e.code.size(); ++c) {
       const Instr &instr = e.code[c];
       if (!live_[e.inputs.size() + c])
@@ -62,6 +63,9 @@ public:
         elements.back() = last;
       }
     }
+    for (size_t r : results_)
+      if (const ExpressionResult &result = e.results[r]; result.pitch)
+        resultSlots_[r] = add(broadcastStrides(result.view, rank, result.pitch), extent(result.view, result.pitch));
     resultSlot_ = add(broadcastStrides(e.results[results_[0]].view, rank), 0);
     nest_ = collapse(nest);
     type_ = indexTypeFor(elementCount(e.domain), elements);
@@ -115,8 +119,18 @@ public:
     return text;
   }
   std::string valueOf(size_t i) const { return "v" + std::to_string(result(i).value); }
+  /// Whether element i of a result belongs to point i.
+  bool isStoredAlong(size_t i) const { return !resultSlots_.contains(results_[i]); }
+  /// Where a result without a reduction is stored.
+  std::string placeOf(size_t i) const {
+    return isStoredAlong(i) ? "i" : addressCode(nest_.strides[resultSlots_.at(results_[i])], type_);
+  }
 
 private:
+  /// From the first element of memory to the last.
+  static int64_t extent(const Shape &view, int64_t pitch) {
+    return pitch ? elementCount(view) / view.back() * pitch : elementCount(view);
+  }
   std::string address(size_t value) const { return addressCode(nest_.strides[slots_.at(value)], type_); }
 
   std::string instruction(const Instr &instr, size_t v) const {
@@ -131,7 +145,8 @@ private:
   const ExpressionCode &e_;
   std::vector<size_t> results_;
   std::vector<bool> live_;
-  std::map<size_t, size_t> slots_; // value -> array of the nest
+  std::map<size_t, size_t> slots_;       // value -> array of the nest
+  std::map<size_t, size_t> resultSlots_; // result whose rows are further apart -> array of the nest
   size_t resultSlot_ = 0;
   Nest nest_;
   IndexType type_;
@@ -159,9 +174,9 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
   std::string stores;
   for (size_t i = 0; i < rs.size(); ++i) {
     const std::string name = "out" + std::to_string(i);
-    loop.parameters.push_back(
-        {memoryType(code.result(i).type), name, neighbours && isAccess(code.result(i).type, outputs[rs[i]])});
-    stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
+    loop.parameters.push_back({memoryType(code.result(i).type), name,
+                               neighbours && code.isStoredAlong(i) && isAccess(code.result(i).type, outputs[rs[i]])});
+    stores += name + "[" + code.placeOf(i) + "] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     arguments.push_back(outputs[rs[i]]);
   }
   loop.body = indexCode(code.nest().sizes, "i", loop.index) + code.body(/*along=*/true) + stores;

@@ -1,7 +1,8 @@
 // matmul: cuBLASLt for floating-point numbers, an own tiled kernel for integers and for what the library refuses.
 #include "runtime/backend/KernelChecks.h"
-#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/Copies.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
+#include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
 namespace tessera::rt::cuda {
@@ -57,9 +58,14 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   what.n = g.n;
   what.k = g.k;
   what.batch = inner;
-  what.strideA = rank ? nest.strides[1].back() * g.m * g.k : 0;
-  what.strideB = rank ? nest.strides[2].back() * g.k * g.n : 0;
-  what.strideY = rank ? nest.strides[0].back() * g.m * g.n : 0;
+  what.ldA = call.inputs[0].pitch();
+  what.ldB = call.inputs[1].pitch();
+  what.ldY = call.outputs[0].pitch();
+  const int64_t apart[3] = {g.m * what.ldY, (g.transposeA ? g.k : g.m) * what.ldA,
+                            (g.transposeB ? g.n : g.k) * what.ldB}; // matrices of y, a and b
+  what.strideY = rank ? nest.strides[0].back() * apart[0] : 0;
+  what.strideA = rank ? nest.strides[1].back() * apart[1] : 0;
+  what.strideB = rank ? nest.strides[2].back() * apart[2] : 0;
   // A shared right operand under a batch of left ones is one tall product.
   if (rank == 1 && what.strideB == 0 && nest.strides[1][0] == 1 && !g.transposeA) {
     what.m *= inner;
@@ -83,9 +89,9 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
       place.value += index * uint64_t(elements) * bytesPerElement(t.dtype);
       return place;
     };
-    kernel.actions.push_back(LibraryMatMul{what, matrix(call.inputs[0], offset[1], g.m * g.k),
-                                           matrix(call.inputs[1], offset[2], g.k * g.n),
-                                           matrix(call.outputs[0], offset[0], g.m * g.n)});
+    kernel.actions.push_back(LibraryMatMul{what, matrix(call.inputs[0], offset[1], apart[1]),
+                                           matrix(call.inputs[1], offset[2], apart[2]),
+                                           matrix(call.outputs[0], offset[0], apart[0])});
   }
   // The alignment of all matrices' addresses, up to the largest that the library can use.
   uint64_t bits = 16;
@@ -101,7 +107,109 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   return kernel;
 }
 
+/// The least operations for each byte of a copy: below, the copy takes longer than it saves.
+constexpr double kWorthByte = 256;
+
+bool isWorthCopies(const KernelCall &call, const MatMulGeometry &g) {
+  double copied = 0;
+  for (const TensorView *view : {call.inputs.data(), &call.inputs[1], call.outputs.data()})
+    copied += hasUnalignedRows(*view) ? double(view->bytes()) : 0;
+  const double operations = 2.0 * double(elementCount(g.batch)) * double(g.m) * double(g.n) * double(g.k);
+  return copied > 0 && gainsFromAlignedRows(call) && operations >= kWorthByte * copied;
+}
+
+/// The product on copies whose rows are aligned.
+std::vector<CudaKernel> libraryOnCopies(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
+  return bindOnCopies(
+      call, kRowCopies, ", on aligned copies",
+      [](TensorView &view) {
+        const bool copied = hasUnalignedRows(view);
+        if (copied)
+          view.layout.pitch = alignedPitch(view);
+        return copied;
+      },
+      [&](const KernelCall &copied) { return std::vector{library(copied, g, tf32)}; });
+}
+
 } // namespace
+
+namespace {
+
+/// The library's fast kernels want the sizes along which a matrix has its rows to be multiples of this, even where rows
+/// begin aligned.
+constexpr int64_t kMultiple = 8;
+/// Sizes below this are left alone: what lies beyond the multiple would be a large part.
+constexpr int64_t kLeastSize = 64;
+
+/// The parts of a product: sizes that are multiples, and what lies beyond. Of the sum over k, the part beyond is made
+/// first, so that a result of 16 bits is rounded as the sum of all but for a small number.
+std::vector<LibraryMatMul> alignedParts(const LibraryMatMul &product) {
+  const TesseraMatMul &w = product.what;
+  const auto in = int64_t(bytesPerElement(plan::DType(w.dtype))),
+             out = int64_t(bytesPerElement(plan::DType(w.resultType)));
+  auto largest = [](int64_t size, bool alongRows) {
+    return alongRows && size >= kLeastSize ? size / kMultiple * kMultiple : size;
+  };
+  const int64_t m = largest(w.m, w.transposeA), n = largest(w.n, true), k = largest(w.k, !w.transposeA || w.transposeB);
+  const bool whole = m == w.m && n == w.n && k == w.k;
+  const bool aligned = isAlignedPitch(w.ldA, in) && isAlignedPitch(w.ldB, in) && isAlignedPitch(w.ldY, out);
+  if (whole || in != 2 || !aligned ||
+      !outlastsLaunch(2.0 * double(w.m) * double(w.n) * double(w.k) * double(w.batch)) ||
+      (w.epilogue & TESSERA_EPILOGUE_KEEP) || (k != w.k && (w.epilogue & TESSERA_EPILOGUE_SUM)))
+    return {product};
+  struct Range {
+    int64_t begin, end;
+  };
+  auto ranges = [](int64_t size, int64_t inner) {
+    return inner == size ? std::vector<Range>{{0, size}} : std::vector<Range>{{inner, size}, {0, inner}};
+  };
+  std::vector<LibraryMatMul> parts;
+  for (const Range &ms : ranges(w.m, m))
+    for (const Range &ns : ranges(w.n, n))
+      for (const Range &ks : ranges(w.k, k)) {
+        LibraryMatMul part = product;
+        TesseraMatMul &p = part.what;
+        p.m = ms.end - ms.begin;
+        p.n = ns.end - ns.begin;
+        p.k = ks.end - ks.begin;
+        part.a.value += uint64_t(in * (w.transposeA ? ks.begin * w.ldA + ms.begin : ms.begin * w.ldA + ks.begin));
+        part.b.value += uint64_t(in * (w.transposeB ? ns.begin * w.ldB + ks.begin : ks.begin * w.ldB + ns.begin));
+        part.y.value += uint64_t(out * (ms.begin * w.ldY + ns.begin));
+        part.bias.value += uint64_t(out * ns.begin);
+        part.aux.value += uint64_t(out * ns.begin);
+        if (ms.begin > 0)
+          p.epilogue &= ~TESSERA_EPILOGUE_SUM;
+        if (ks.begin > 0)
+          p.epilogue = 0;
+        p.accumulate = w.accumulate || (ks.begin == 0 && ks.end < w.k);
+        parts.push_back(part);
+      }
+  return parts;
+}
+
+} // namespace
+
+std::vector<Action> inAlignedParts(const std::vector<Action> &actions) {
+  std::vector<Action> all;
+  for (const Action &action : actions)
+    if (const auto *product = std::get_if<LibraryMatMul>(&action))
+      for (const LibraryMatMul &part : alignedParts(*product))
+        all.emplace_back(part);
+    else
+      all.push_back(action);
+  return all;
+}
+
+LibraryMatMul *onlyProduct(CudaKernel &kernel) {
+  LibraryMatMul *found = nullptr;
+  for (Action &action : kernel.actions)
+    if (auto *product = std::get_if<LibraryMatMul>(&action)) {
+      if (found)
+        return nullptr;
+      found = product;
+    }
+  return found;
+}
 
 std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &options, const TensorView *stored) {
   MatMulGeometry g = *matmulGeometry(given);
@@ -114,10 +222,14 @@ std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &o
   // The generated kernel gives zero for a sum without products.
   if (libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
     CudaKernel kernel = library(call, g, options.tf32);
-    if (kernel.actions.size() <= 64)
+    if (kernel.actions.size() <= 64) {
+      if (isWorthCopies(call, g))
+        choices = libraryOnCopies(call, g, options.tf32);
       choices.push_back(std::move(kernel));
+    }
   }
-  if (type == result && bytesPerElement(type) != 2)
+  const bool apart = call.inputs[0].layout.pitch || call.inputs[1].layout.pitch || call.outputs[0].layout.pitch;
+  if (type == result && bytesPerElement(type) != 2 && !apart)
     choices.push_back(tiled(call, g));
   return choices;
 }

@@ -108,8 +108,9 @@ private:
       chain_.pointers.push_back({view.data, view.dtype, output});
       bytes_.push_back(0);
     }
+    chain_.pointers[p].pitch = view.layout.pitch;
     bytes_[p] = std::max(bytes_[p], view.bytes());
-    largest_.push_back(view.elements());
+    largest_.push_back(int64_t(view.bytes() / bytesPerElement(view.dtype)));
     return p;
   }
 
@@ -183,12 +184,13 @@ private:
     if (!f)
       return false;
     const size_t rank = code.domain.size();
-    auto access = [&](const Shape &view) {
-      return part(code.domain, broadcastStrides(view, rank), *f, chain_.size.columns);
+    auto access = [&](const Shape &view, int64_t pitch) {
+      return part(code.domain, broadcastStrides(view, rank, pitch), *f, chain_.size.columns);
     };
     std::vector<uint32_t> ids;
     for (size_t i = 0; i < code.inputs.size(); ++i) {
-      std::optional<uint32_t> id = input(member, i, access(code.inputs[i].view));
+      std::optional<uint32_t> id =
+          input(member, i, access(code.inputs[i].view, member.from[i] ? 0 : code.inputs[i].pitch));
       if (!id)
         return false;
       ids.push_back(*id);
@@ -198,7 +200,7 @@ private:
     made_.emplace_back();
     for (size_t r = 0; r < code.results.size(); ++r) {
       const ExpressionResult &result = code.results[r];
-      const RowAccess to = access(result.view);
+      const RowAccess to = access(result.view, 0);
       uint32_t value = ids[result.value];
       if (result.reduction == plan::NONE) {
         made_.back().push_back({rounded(value, result.type), f->wide});
@@ -223,6 +225,9 @@ private:
       } else {
         return false;
       }
+      // Rows that are stored further apart must be those of the chain.
+      if (member.stored[r] && result.pitch && (!f->wide || result.view.back() != chain_.size.columns))
+        return false;
       if (member.stored[r])
         chain_.stores.push_back({value, result.type, made_.back().back().wide, pointer(member.outputs[r], true),
                                  chain_.values[value].level});
@@ -442,7 +447,8 @@ bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type,
 }
 
 bool isStoredSideBySide(const RowPointer &pointer, int64_t side) {
-  return isAccess(pointer.data, pointer.type, side) && isAccess(pointer.elsewhere, pointer.type, side);
+  return pointer.pitch % side == 0 && isAccess(pointer.data, pointer.type, side) &&
+         isAccess(pointer.elsewhere, pointer.type, side);
 }
 
 std::vector<bool> neededIn(const RowChain &chain, int phase) {

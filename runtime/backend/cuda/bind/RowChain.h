@@ -89,6 +89,7 @@ struct RowPointer {
   void *data = nullptr;
   plan::DType type = plan::F32;
   bool output = false;
+  int64_t pitch = 0; // elements from one row to the next; 0: as many as a row has
   bool apart = true; // what is written through it is not read through another, nor the other way round
   // Written elsewhere and copied at the end, since other rows still read here. Numbers per row go to scratch memory, and
   // rows to memory that is free.

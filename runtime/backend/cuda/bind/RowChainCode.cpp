@@ -296,12 +296,13 @@ private:
       text += a + " = " + combined(v.reduction, a, "(" + sum + ")" + use(v.operand)) + ";\n";
     }
     text += addToSums(phase, false);
-    const std::string row = "row * " + type_.literal(chain_.size.columns) + " + ";
     for (size_t n = 0; n < chain_.stores.size(); ++n) {
       const RowStore &s = chain_.stores[n];
       if (!s.wide || s.phase != phase)
         continue;
-      const std::string to = name("p", s.pointer), value = storeCode(s.type, use(s.value));
+      const int64_t pitch = chain_.pointers[s.pointer].pitch;
+      const std::string to = name("p", s.pointer), value = storeCode(s.type, use(s.value)),
+                        row = "row * " + type_.literal(pitch ? pitch : chain_.size.columns) + " + ";
       if (!isSideBySide(s)) {
         text += to + "[" + row + "column] = " + value + ";\n";
         continue;

@@ -2,6 +2,7 @@
 
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
+#include "runtime/backend/cuda/layout/PaddedRows.h"
 
 #include <algorithm>
 
@@ -18,7 +19,7 @@ public:
   }
   uint32_t operand(const KernelCall &call, size_t i) {
     piece().inputs.push_back({std::nullopt, i});
-    piece().code.inputs.push_back({call.inputs[i].dtype, full_});
+    piece().code.inputs.push_back({call.inputs[i].dtype, full_, call.inputs[i].layout.pitch});
     return value();
   }
   uint32_t made(size_t by, size_t result) {
@@ -40,9 +41,14 @@ public:
     piece().code.results.push_back({v, reduction, type, row_});
     piece().outputs.push_back(std::nullopt);
   }
-  void result(uint32_t v, plan::DType type, std::optional<size_t> output = std::nullopt) {
+  void result(uint32_t v, plan::DType type) {
     piece().code.results.push_back({v, plan::NONE, type, full_});
-    piece().outputs.push_back(output);
+    piece().outputs.push_back(std::nullopt);
+  }
+  /// The call's only output.
+  void result(uint32_t v, const KernelCall &call) {
+    piece().code.results.push_back({v, plan::NONE, call.outputs[0].dtype, full_, call.outputs[0].layout.pitch});
+    piece().outputs.push_back(0);
   }
 
 private:
@@ -77,11 +83,11 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
     Piece last(pieces, g);
     if (name == "softmax") {
       const uint32_t e = last.made(1, 1), sum = last.made(1, 0), inverse = last.op(Op::Reciprocal, plan::F64, {sum});
-      last.result(last.op(Op::Mul, type, {e, last.op(Op::Cast, type, {inverse})}), stored, 0);
+      last.result(last.op(Op::Mul, type, {e, last.op(Op::Cast, type, {inverse})}), call);
     } else {
       const uint32_t x = last.operand(call, 0), top = last.made(0, 0), sum = last.made(1, 0),
                      log = last.op(Op::Log, plan::F64, {sum}), below = last.op(Op::Sub, type, {x, top});
-      last.result(last.op(Op::Sub, type, {below, last.op(Op::Cast, type, {log})}), stored, 0);
+      last.result(last.op(Op::Sub, type, {below, last.op(Op::Cast, type, {log})}), call);
     }
     return pieces;
   }
@@ -100,7 +106,7 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
     dx = last.op(Op::Sub, type, {dy, last.op(Op::Mul, type, {last.op(Op::Exp, type, {y}), sum})});
   else
     dx = last.op(Op::Mul, type, {y, last.op(Op::Sub, type, {dy, sum})});
-  last.result(dx, stored, 0);
+  last.result(dx, call);
   return pieces;
 }
 
@@ -117,19 +123,19 @@ RowPiece rowPiece(ExpressionCode code) {
 }
 
 std::vector<RowPiece> rowPieces(const KernelCall &call) {
-  bool plain = true;
+  bool blocks = false;
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
     for (const TensorView &view : *views)
-      plain = plain && view.layout.plain();
+      blocks = blocks || !view.layout.inner.empty();
   const std::string &name = call.name();
   if (name == "softmax" || name == "softmax_grad" || name == "log_softmax" || name == "log_softmax_grad")
-    return plain ? softmaxPieces(call) : std::vector<RowPiece>();
+    return blocks ? std::vector<RowPiece>() : softmaxPieces(call);
   if (!isExpressionKernel(name))
     return {};
   Result<ExpressionCode> code = lowerExpression(call);
   std::optional<ExpressionCode> lying = code ? std::optional(std::move(*code)) : std::nullopt;
-  if (lying && !plain)
-    lying = withChannelsLast(*lying, call);
+  if (lying)
+    lying = blocks ? withChannelsLast(*lying, call) : withPitches(*lying, call);
   if (!lying)
     return {};
   std::vector<RowPiece> pieces;

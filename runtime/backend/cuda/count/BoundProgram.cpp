@@ -4,6 +4,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/join/JoinSteps.h"
+#include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/plan/TimeOrder.h"
 
 #include <map>
@@ -18,8 +19,13 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
   // Addresses that no memory has: nothing is read or written.
   char *base = reinterpret_cast<char *>(uint64_t(1) << 40);
   std::vector<TensorView> buffers;
-  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, channelsLast(plan, *shapes, options.device.tf32),
+  std::optional<PaddedRows> layouts;
+  if (!options.widen)
+    layouts.emplace(plan, *shapes, channelsLast(plan, *shapes, options.device.tf32));
+  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, layouts ? layouts->layouts() : std::vector<Layout>(),
                                          reinterpret_cast<std::byte *>(base), buffers));
+  if (layouts)
+    layouts->place(buffers, base + plan.arena_bytes());
   const std::vector<ByteRange> ranges = byteRanges(buffers, base);
   const BufferUses uses(plan);
   BindOptions choice;
@@ -71,6 +77,7 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
       step.set = {{s}, {accesses[s]}};
       step.kernel = std::move(kernels[s]);
     }
+    step.kernel.actions = inAlignedParts(step.kernel.actions);
     bound.kernels.push_back(std::move(step));
   }
   return bound;

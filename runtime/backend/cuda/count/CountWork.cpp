@@ -26,6 +26,7 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
   };
   if (const auto *launch = std::get_if<Launch>(&action)) {
     work.bits = launch->bits;
+    work.bytes = launch->copied;
     for (const Place &argument : launch->arguments)
       work.bytes += at(argument);
   } else if (const auto *matmul = std::get_if<LibraryMatMul>(&action)) {
@@ -37,7 +38,8 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     auto matrices = [&](int64_t stride) { return uint64_t(stride == 0 ? 1 : w.batch); };
     const uint64_t in = uint64_t(bitsOf(w.dtype)) / 8, out = uint64_t(bitsOf(w.resultType)) / 8;
     work.bytes = in * uint64_t(w.k) * (uint64_t(w.m) * matrices(w.strideA) + uint64_t(w.n) * matrices(w.strideB)) +
-                 out * uint64_t(w.m) * uint64_t(w.n) * uint64_t(w.batch) + at(matmul->bias) + at(matmul->aux);
+                 out * uint64_t(w.m) * uint64_t(w.n) * uint64_t(w.batch) * (w.accumulate ? 2 : 1) + at(matmul->bias) +
+                 at(matmul->aux);
   } else if (const auto *conv = std::get_if<LibraryConv>(&action)) {
     const TesseraConv &w = conv->what;
     work.library = true;
@@ -104,6 +106,10 @@ void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, 
   }
   const auto launches = std::count_if(kernel.actions.begin(), kernel.actions.end(),
                                       [](const Action &a) { return std::holds_alternative<Launch>(a); });
+  // Around a library's product, copies are launched.
+  if (std::any_of(kernel.actions.begin(), kernel.actions.end(),
+                  [](const Action &a) { return std::holds_alternative<LibraryMatMul>(a); }))
+    flops = 0;
   for (const Action &action : kernel.actions) {
     DeviceWork work = as;
     describe(action, own, work);

@@ -39,10 +39,10 @@ bool madeByLoop(const plan::Program &program, const std::vector<KernelCall> &cal
 /// The product with the sums, if it is one call of the library.
 std::optional<CudaKernel> bindWithSums(const KernelCall &product, const TensorView &sums, const BindOptions &options) {
   std::vector<CudaKernel> choices = bindMatMul(product, options);
-  if (choices.empty() || choices.front().actions.size() != 1)
+  if (choices.empty())
     return std::nullopt;
   CudaKernel kernel = std::move(choices.front());
-  auto *action = std::get_if<LibraryMatMul>(&kernel.actions[0]);
+  LibraryMatMul *action = onlyProduct(kernel);
   if (!action || action->what.batch != 1 || action->what.transposeB)
     return std::nullopt;
   action->what.epilogue = TESSERA_EPILOGUE_SUM;
@@ -63,7 +63,7 @@ std::optional<JoinedKernel> columnSumsFrom(const plan::Program &program, const s
     return std::nullopt;
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
     for (const TensorView &view : *views)
-      if (!view.layout.plain())
+      if (!view.layout.inner.empty())
         return std::nullopt;
   const TensorView &right = call.inputs[1];
   const uint32_t buffer = program.steps(int(product)).kernel().inputs(1);
@@ -76,9 +76,9 @@ std::optional<JoinedKernel> columnSumsFrom(const plan::Program &program, const s
   for (size_t s = begin; s < end; ++s) {
     const KernelCall &other = calls[s];
     if (s == product || !other.kernel || joined.taken(s) || other.inputs.size() != 1 ||
-        uses.root(program.steps(int(s)).kernel().inputs(0)) != uses.root(buffer) || !other.inputs[0].layout.plain() ||
-        other.inputs[0].data != right.data || other.inputs[0].elements() != right.elements() ||
-        !sumsRows(other, right.shape[1], call.outputs[0].dtype))
+        uses.root(program.steps(int(s)).kernel().inputs(0)) != uses.root(buffer) ||
+        other.inputs[0].layout != right.layout || other.inputs[0].data != right.data ||
+        other.inputs[0].elements() != right.elements() || !sumsRows(other, right.shape[1], call.outputs[0].dtype))
       continue;
     JoinedKernel both;
     both.set.steps = {std::min(s, product), std::max(s, product)};

@@ -137,7 +137,7 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, 
   for (const KernelCall *call : {&product, &loop})
     for (const std::vector<TensorView> *views : {&call->inputs, &call->outputs})
       for (const TensorView &view : *views)
-        if (!view.layout.plain())
+        if (!view.layout.inner.empty())
           return std::nullopt;
   Result<ExpressionCode> code = lowerExpression(loop);
   const std::optional<Epilogue> e = code ? epilogueOf(*code, input) : std::nullopt;
@@ -150,11 +150,12 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, 
     return std::nullopt;
   y.shape = product.outputs[0].shape;
   std::vector<CudaKernel> choices = bindMatMul(product, options, &y);
-  if (choices.empty() || choices.front().actions.size() != 1)
+  if (choices.empty())
     return std::nullopt;
   CudaKernel kernel = std::move(choices.front());
-  auto *action = std::get_if<LibraryMatMul>(&kernel.actions[0]);
-  if (!action)
+  LibraryMatMul *action = onlyProduct(kernel);
+  // What is kept lies as the result does.
+  if (!action || (e->kept && action->what.ldY != loop.outputs[*e->kept].pitch()))
     return std::nullopt;
   action->what.epilogue = e->bits;
   auto place = [&](const TensorView &view) {

@@ -226,8 +226,8 @@ private:
           continue;
         const TensorView &made = calls_[steps_[m]].outputs[size_t(o)], &read = calls_[s].inputs[size_t(i)];
         if (uses_.writes(out) != 1 || made.data != read.data || made.dtype != read.dtype ||
-            made.elements() != read.elements() || made.layout.plain() != read.layout.plain() ||
-            (!made.layout.plain() && made.shape != read.shape))
+            made.elements() != read.elements() || made.layout != read.layout ||
+            (!made.layout.inner.empty() && made.shape != read.shape))
           return false;
         found = {m, size_t(o)};
       }

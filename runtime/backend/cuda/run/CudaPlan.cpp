@@ -64,16 +64,19 @@ Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> devic
     return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
   loaded->graphs_ = options.device.graphs;
-  TESSERA_RETURN_IF_ERROR(loaded->allocate(options, options.widen ? std::vector<Layout>()
-                                                                  : channelsLast(plan, *calls, options.device.tf32)));
+  std::optional<PaddedRows> layouts; // everything that is widened lies plain
+  if (!options.widen)
+    layouts.emplace(plan, *calls, channelsLast(plan, *calls, options.device.tf32));
+  TESSERA_RETURN_IF_ERROR(loaded->allocate(options, layouts ? &*layouts : nullptr));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
-Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> &layouts) {
-  const size_t bytes = plan().arena_bytes() * (options.widen ? 2 : 1);
+Status CudaPlan::allocate(const LoadOptions &options, const PaddedRows *layouts) {
+  const size_t behind = plan().arena_bytes() * (options.widen ? 2 : 1);
+  const size_t bytes = behind + (layouts ? layouts->bytes() : 0);
   shared_ = options.device.sharedArena;
   Result<DeviceMemory> arena =
       DeviceMemory::allocate(device_, bytes, shared_ ? MemoryKind::Shared : MemoryKind::Device);
@@ -88,7 +91,11 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
     return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes, m);
   }));
-  return placeBuffers(options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()));
+  TESSERA_RETURN_IF_ERROR(placeBuffers(options.widen, layouts ? layouts->layouts() : std::vector<Layout>(),
+                                       reinterpret_cast<std::byte *>(arena_.data())));
+  if (layouts)
+    layouts->place(placedBuffers(), arena_.data() + behind);
+  return Status();
 }
 
 /// Takes the first choice whose library calls can be prepared.
@@ -103,7 +110,7 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
     TesseraMessage message;
     message.text[0] = '\0';
     int32_t code = TESSERA_OK;
-    for (const Action &action : choice.actions) {
+    for (const Action &action : inAlignedParts(choice.actions)) {
       Bound bound;
       bound.action = action;
       size_t bytes = 0;

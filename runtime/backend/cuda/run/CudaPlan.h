@@ -11,6 +11,7 @@
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 #include "runtime/backend/cuda/join/StreamSchedule.h"
+#include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/backend/cuda/run/FiniteCheck.h"
 #include "runtime/device/Device.h"
 
@@ -79,7 +80,7 @@ private:
   Result<std::optional<double>> waited(uint32_t program) override;
   std::string implementation(uint32_t program, uint32_t step) const override;
 
-  Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
+  Status allocate(const LoadOptions &options, const PaddedRows *layouts);
   Status bind(const LoadOptions &options);
   void joinProgram(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
                    const BindOptions &options, bool products);
