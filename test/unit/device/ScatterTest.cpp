@@ -65,3 +65,11 @@ TEST_CASE("the updates of a row are added up in order, however many indices name
   check({2, 300, 37, 6, 6, -1, plan::F64, plan::I32});
   check({2, 300, 37, 3, 6, -1, plan::I64});
 }
+
+TEST_CASE("an index behind the limit picks no row") {
+  PlanBuilder p;
+  const uint32_t table = p.buffer(plan::F32, {4, 2}), at = p.buffer(plan::I64, {5}), y = p.buffer(plan::F32, {5, 2});
+  p.kernel("gather", {table, at}, {y}, {{"axis", int64_t(0)}, {"start", kStart}, {"limit", int64_t(3)}});
+  CHECK(p.run("cuda", {{table, {1, 2, 3, 4, 5, 6, 7, 8}}, {at, {4, 5, 7, 8, 9}}}, {y})[0] ==
+        Values{0, 0, 1, 2, 5, 6, 0, 0, 0, 0});
+}
