@@ -14,16 +14,16 @@
 
 namespace tessera::rt::cuda {
 
-/// The constants that own kernels read, for each of the three dimensions.
-inline void addWindows(Constants &constants, const WindowGeometry &g) {
+/// The constants that own kernels read, for each of the three dimensions; `literal` writes a number.
+inline void addWindows(Constants &constants, const WindowGeometry &g, std::string (*literal)(int64_t) = wide) {
   for (size_t d = 0; d < 3; ++d) {
     const std::string n = std::to_string(d);
-    constants.push_back({"IN" + n, wide(g.in[d])});
-    constants.push_back({"OUT" + n, wide(g.out[d])});
-    constants.push_back({"KERNEL" + n, wide(g.kernel[d])});
-    constants.push_back({"STRIDE" + n, wide(g.stride[d])});
-    constants.push_back({"PAD" + n, "(" + wide(g.padLo[d]) + ")"});
-    constants.push_back({"DILATION" + n, wide(g.dilation[d])});
+    constants.push_back({"IN" + n, literal(g.in[d])});
+    constants.push_back({"OUT" + n, literal(g.out[d])});
+    constants.push_back({"KERNEL" + n, literal(g.kernel[d])});
+    constants.push_back({"STRIDE" + n, literal(g.stride[d])});
+    constants.push_back({"PAD" + n, "(" + literal(g.padLo[d]) + ")"});
+    constants.push_back({"DILATION" + n, literal(g.dilation[d])});
   }
 }
 

@@ -1,6 +1,6 @@
 extern "C" __global__ void k(const T *__restrict__ dy, T *__restrict__ dx) {
   POINTS (p, PLANES * IN) {
-    const i64 plane = PLANE(p, IN), i = PIXEL(p, IN);
+    const I plane = PLANE(p, IN), i = PIXEL(p, IN);
     V sum = 0;
     WINDOWS_OF (i, o) {
       const Window w = window(o);
