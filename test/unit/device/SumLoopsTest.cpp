@@ -105,6 +105,50 @@ TEST_CASE("sums in parts are one launch, whose blocks count themselves anew in e
   }
 }
 
+TEST_CASE("a thread reads neighbouring numbers of neighbouring sums by one access") {
+  struct Case {
+    plan::DType type;
+    int64_t channels;
+    std::string access; // empty: one number at a time
+  };
+  for (const Case &c :
+       {Case{plan::BF16, 64, "Side<u16, 8>"}, Case{plan::BF16, 20, "Side<u16, 4>"}, Case{plan::BF16, 6, "Side<u16, 2>"},
+        Case{plan::BF16, 7, ""}, Case{plan::F32, 20, "Side<float, 4>"}, Case{plan::F64, 6, "Side<double, 2>"}})
+    for (const Shape &outer : {Shape{5, 3}, Shape{41, 73}, Shape{300, 200}}) { // of few rows, of some, and in parts
+      INFO(dtypeName(c.type) << " " << outer[0] << " x " << outer[1] << " x " << c.channels);
+      Program program;
+      const int64_t n = c.channels;
+      const Shape full = {outer[0], outer[1], n}, perRow = {outer[0], 1, 1}, perChannel = {1, 1, n};
+      const plan::DType wide = c.type == plan::F64 ? plan::F64 : plan::F32;
+      const uint32_t x = program.input(full, c.type), weight = program.input(perRow, wide),
+                     centre = program.input(perChannel, wide), sum = program.output({n}, wide),
+                     weighted = program.output({n}, wide), least = program.output({n}, wide);
+      Loop(program.p, full, wide)
+          .in(x)
+          .in(weight, perRow)
+          .in(centre, perChannel)
+          .op("sub", {0, 2})
+          .op("mul", {3, 1})
+          .out(sum, 0, plan::SUM, perChannel)
+          .out(weighted, 4, plan::SUM, perChannel)
+          .out(least, 3, plan::MIN, perChannel);
+      Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(program.p.plan(), {});
+      REQUIRE(calls.ok());
+      const Result<std::vector<cuda::CudaKernel>> choices = cuda::bindCuda((*calls)[0][0], {});
+      REQUIRE(choices.ok());
+      const std::string &source = std::get<cuda::Launch>(choices->front().actions.front()).source;
+      if (c.access.empty())
+        CHECK_THAT(source, !Contains("Side<"));
+      else
+        CHECK_THAT(source, Contains("*(const " + c.access + " *)"));
+      const std::vector<Values> found = program.p.run("cuda", program.inputs, program.wanted),
+                                expected = program.p.run("reference", program.inputs, program.wanted);
+      for (size_t o : {0, 1, 2})
+        for (size_t i = 0; i < expected[o].size(); ++i)
+          CHECK(found[o][i] == Approx(expected[o][i]).epsilon(1e-6).margin(1e-5));
+    }
+}
+
 TEST_CASE("sums with a loop along the same rows have such loops behind them, too") {
   Channels c(640, 40);
   const uint32_t top = c.p.buffer(plan::F32, {640, 1}), shifted = c.output({640, 40});

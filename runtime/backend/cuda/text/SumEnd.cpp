@@ -26,8 +26,8 @@ std::string SumEnd::source() const {
   }
   if (counts)
     signature += ", u32 *counters";
-  return prelude() + declarations + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) +
-         ", 1) k(" + signature + ") {\n" + before + code + after + "}\n";
+  return prelude() + declarations + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) + ", " +
+         std::to_string(blocks) + ") k(" + signature + ") {\n" + before + code + after + "}\n";
 }
 
 } // namespace tessera::rt::cuda
