@@ -206,6 +206,29 @@ TEST_CASE("a plain tensor beside a convolution is copied, and one with its chann
   }
 }
 
+TEST_CASE("windows of one point over all points are a product of matrices") {
+  for (plan::DType type : {plan::BF16, plan::F32}) {
+    Pieces n;
+    Attributes same = same3, weightGrad, strided;
+    same["pads"] = Shape(4, 0);
+    strided = weightGrad = same;
+    strided["strides"] = Shape{2, 2};
+    weightGrad["kernel_sizes"] = Shape{1, 1};
+    if (type != plan::F32)
+      weightGrad["wide"] = int64_t(1);
+    const uint32_t x = n.input(type, {2, 8, 6, 4}), w = n.input(type, {16, 8, 1, 1});
+    const uint32_t y = n.kernel("conv", {x, w}, type, {2, 16, 6, 4}, same);
+    n.kernel("conv_weight_grad", {x, y}, plan::F32, {16, 8, 1, 1}, weightGrad);
+    n.kernel("conv", {x, w}, type, {2, 16, 3, 2}, strided);
+    compare(n, type);
+    auto loaded = (*createBackend("cuda"))->load(n.p.plan(), optionsFor(type));
+    REQUIRE(loaded.ok());
+    CHECK_THAT((*loaded)->describe(0, 0), Contains("cuBLASLt"));
+    CHECK_THAT((*loaded)->describe(0, 1), Contains("cuBLASLt"));
+    CHECK_THAT((*loaded)->describe(0, 2), Contains("cuDNN"));
+  }
+}
+
 TEST_CASE("a reproducible plan is refused") {
   PlanBuilder p;
   const uint32_t x = p.buffer(plan::F32, {4}), y = p.buffer(plan::F32, {4});

@@ -1,5 +1,6 @@
-// Convolutions and their gradients by cuDNN. Generated direct kernels do negative padding and what cuDNN refuses. They
-// use one thread per result and are made to be right, not fast.
+// Convolutions and their gradients by cuDNN, and by cuBLASLt where they are products of matrices. Generated direct
+// kernels do negative padding and what cuDNN refuses. They use one thread per result and are made to be right, not
+// fast.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/bind/LoopTable.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -70,6 +72,39 @@ Place withEvenPadding(const TensorView &x, WindowGeometry &g, CudaKernel &kernel
   return place;
 }
 
+/// Windows of one point that step over every point, in tensors with channels last, are a product of matrices: of points
+/// and channels, or of filters and channels. Where its sum is over the points, as in a filter's gradient, the library
+/// for products cuts it into parts, and has more kernels with results in F32.
+std::optional<CudaKernel> product(const KernelCall &call, const ConvGeometry &g, const TesseraConv &conv) {
+  for (size_t d = 0; d < 3; ++d)
+    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.padLo[d] != 0 || g.padHi[d] != 0)
+      return std::nullopt;
+  if (!conv.channelsLast || g.groups != 1)
+    return std::nullopt;
+  const int64_t points = g.n * g.in[0] * g.in[1] * g.in[2];
+  const bool ofFilter = conv.kind == 2;
+  TesseraMatMul what = {};
+  what.dtype = conv.dtype;
+  what.resultType = conv.resultType;
+  what.tf32 = conv.tf32;
+  what.transposeA = ofFilter;
+  what.transposeB = conv.kind == 0;
+  what.m = ofFilter ? g.f : points;
+  what.n = conv.kind == 0 ? g.f : g.c;
+  what.k = ofFilter ? points : conv.kind == 0 ? g.c : g.f;
+  what.ldA = ofFilter ? what.m : what.k;
+  what.ldB = conv.kind == 0 ? what.k : what.n;
+  what.ldY = what.n;
+  what.batch = 1;
+  const TensorView &a = call.inputs[ofFilter ? 1 : 0], &b = call.inputs[ofFilter ? 0 : 1];
+  LibraryMatMul action{what, at(a.data), at(b.data), at(call.outputs[0].data)};
+  action.what.alignment = alignmentOf({action.a, action.b, action.y});
+  CudaKernel kernel;
+  kernel.description = std::string("cuBLASLt ") + (conv.tf32 ? "tf32" : dtypeName(a.dtype)) + " channels last";
+  kernel.actions.emplace_back(action);
+  return kernel;
+}
+
 } // namespace
 
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options) {
@@ -100,6 +135,10 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
     for (int64_t s : *sizes)
       fits = fits && s > 0;
   if (fits && work > 0) {
+    // The convolution of an input's gradient can add to what is there (AddingConvs.h), and a product cannot.
+    if (what.kind != 1)
+      if (std::optional<CudaKernel> matrices = product(call, g, what))
+        choices.push_back(std::move(*matrices));
     CudaKernel kernel;
     kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
     kernel.description += what.channelsLast ? " channels last" : "";

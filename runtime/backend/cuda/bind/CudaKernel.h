@@ -119,6 +119,8 @@ CudaKernel bindOrthonormalize(const KernelCall &call);
 CudaKernel bindSoftmax(const KernelCall &call);
 std::vector<CudaKernel> bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
+/// The alignment of all matrices' addresses, up to the largest that the library for products can use.
+int32_t alignmentOf(const std::vector<Place> &places);
 /// `stored` is the tensor that is written in place of the call's output, of another type or at another place.
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,
                                    const TensorView *stored = nullptr);

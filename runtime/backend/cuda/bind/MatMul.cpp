@@ -93,17 +93,15 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
                                            matrix(call.inputs[1], offset[2], apart[2]),
                                            matrix(call.outputs[0], offset[0], apart[0])});
   }
-  // The alignment of all matrices' addresses, up to the largest that the library can use.
-  uint64_t bits = 16;
-  for (int64_t stride : {what.strideA, what.strideB})
-    bits |= uint64_t(stride) * size;
-  bits |= uint64_t(what.strideY) * resultSize;
+  std::vector<Place> places = {{false, uint64_t(what.strideA) * size},
+                               {false, uint64_t(what.strideB) * size},
+                               {false, uint64_t(what.strideY) * resultSize}};
   for (const Action &action : kernel.actions)
     for (const Place &place :
          {std::get<LibraryMatMul>(action).a, std::get<LibraryMatMul>(action).b, std::get<LibraryMatMul>(action).y})
-      bits |= place.value;
+      places.push_back(place);
   for (Action &action : kernel.actions)
-    std::get<LibraryMatMul>(action).what.alignment = int32_t(bits & (~bits + 1));
+    std::get<LibraryMatMul>(action).what.alignment = alignmentOf(places);
   return kernel;
 }
 
@@ -209,6 +207,13 @@ LibraryMatMul *onlyProduct(CudaKernel &kernel) {
       found = product;
     }
   return found;
+}
+
+int32_t alignmentOf(const std::vector<Place> &places) {
+  uint64_t bits = 16;
+  for (const Place &place : places)
+    bits |= place.value;
+  return int32_t(bits & (~bits + 1));
 }
 
 std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &options, const TensorView *stored) {
