@@ -206,6 +206,26 @@ TEST_CASE("a plain tensor beside a convolution is copied, and one with its chann
   }
 }
 
+TEST_CASE("where the library refuses few channels, it gets further ones that are zero") {
+  for (plan::DType type : {plan::BF16, plan::F16}) {
+    Pieces n;
+    Attributes inputGrad = same3, weightGrad = same3;
+    inputGrad["input_sizes"] = Shape{6, 5};
+    weightGrad["kernel_sizes"] = Shape{3, 3};
+    weightGrad["wide"] = int64_t(1);
+    // The emulator refuses 2 + 3 + 16, and takes 2 + 4 + 16.
+    const uint32_t x = n.input(type, {2, 3, 6, 5}), w = n.input(type, {16, 3, 3, 3});
+    const uint32_t y = n.kernel("conv", {x, w}, type, {2, 16, 6, 5}, same3);
+    n.kernel("conv_weight_grad", {x, y}, plan::F32, {16, 3, 3, 3}, weightGrad);
+    n.kernel("conv_input_grad", {y, w}, type, {2, 3, 6, 5}, inputGrad);
+    compare(n, type);
+    auto loaded = (*createBackend("cuda"))->load(n.p.plan(), optionsFor(type));
+    REQUIRE(loaded.ok());
+    for (uint32_t step : {0, 1, 2})
+      CHECK_THAT((*loaded)->describe(0, step), Contains("channels last, on copies with further channels"));
+  }
+}
+
 TEST_CASE("windows of one point over all points are a product of matrices") {
   for (plan::DType type : {plan::BF16, plan::F32}) {
     Pieces n;

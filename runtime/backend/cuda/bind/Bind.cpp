@@ -29,7 +29,7 @@ static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind
         type = plan::F64;
   return bindOnCopies(
       call, kWideCopies, ", on " + dtypeName(type) + " copies",
-      [type](TensorView &view) {
+      [type](TensorView &view, size_t) {
         if (!isHalf(view.dtype))
           return false;
         view.dtype = type;
@@ -43,8 +43,29 @@ static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind
 static std::vector<CudaKernel> bindThroughLast(const KernelCall &call, const Bind &bind) {
   return bindOnCopies(
       call, kLayoutCopies, ", on copies",
-      [](TensorView &view) {
+      [](TensorView &view, size_t) {
         const bool copied = !liesChannelsLast(view);
+        if (copied)
+          view.layout = channelsLastLayout(view.shape);
+        return copied;
+      },
+      bind);
+}
+
+/// Binds a convolution of 16 bits with few channels, such as an image's three, to copies with channels last and further
+/// channels of zeros: tensor cores read four at once, and not all that the library does for four it does for three.
+static std::vector<CudaKernel> bindThroughFurtherChannels(const KernelCall &call, const Bind &bind) {
+  constexpr int64_t kAtOnce = 4;
+  const size_t result = call.name() == "conv" ? 2 : call.name() == "conv_input_grad" ? 0 : 1; // the forward one's
+  const Shape &x = result == 0 ? call.outputs[0].shape : call.inputs[0].shape;
+  if (!isHalf(call.inputs[0].dtype) || call.intAttribute("groups", 1) != 1 || x[1] % kAtOnce == 0)
+    return {};
+  return bindOnCopies(
+      call, kLayoutCopies, ", on copies with further channels",
+      [result](TensorView &view, size_t operand) {
+        const bool copied = operand != result || !liesChannelsLast(view);
+        if (operand != result)
+          view.shape[1] = (view.shape[1] + kAtOnce - 1) / kAtOnce * kAtOnce;
         if (copied)
           view.layout = channelsLastLayout(view.shape);
         return copied;
@@ -55,7 +76,7 @@ static std::vector<CudaKernel> bindThroughLast(const KernelCall &call, const Bin
 static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bind &bind) {
   return bindOnCopies(
       call, kLayoutCopies, ", on plain copies",
-      [](TensorView &view) {
+      [](TensorView &view, size_t) {
         const bool copied = !view.layout.plain();
         view.layout = Layout();
         return copied;
@@ -154,7 +175,10 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
       return choices;
     }
   } else if (call.name().starts_with("conv")) {
-    choices = bindThroughLast(call, [&](const KernelCall &c) { return bindConv(c, options); });
+    const Bind bind = [&](const KernelCall &c) { return bindConv(c, options); };
+    choices = bindThroughLast(call, bind);
+    for (CudaKernel &choice : bindThroughFurtherChannels(call, bind))
+      choices.push_back(std::move(choice));
   } else if (last && call.name().find("_pool") != std::string::npos) {
     return bindPool(call);
   } else if (call.name() == "matmul" && !blocks) {

@@ -29,7 +29,7 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   }
 }
 
-/// One kernel that copies `from` to `to`, which differ in type or in layout.
+/// Copies `from` to `to`, which differ in type or in layout. Of different sizes, what one has more is zero or left out.
 static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView &to) {
   KernelCall call;
   call.inputs = {from};
@@ -46,6 +46,8 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
       kernel.actions.push_back(std::move(action));
     return;
   }
+  if (to.elements() > from.elements())
+    kernel.actions.emplace_back(FillBytes{at(to.data), to.bytes()});
   // The loops run in the order of the memory that is written.
   StridedCopy copy;
   copy.elementBytes = bytesPerElement(to.dtype);
@@ -58,24 +60,24 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
   if (!to.layout.inner.empty())
     std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   for (size_t d : order) {
-    copy.sizes.push_back(to.shape[d]);
+    copy.sizes.push_back(std::min(from.shape[d], to.shape[d]));
     copy.toStrides.push_back(toStrides[d]);
     copy.fromStrides.push_back(fromStrides[d]);
   }
-  Launch launch = launchLoop(stridedCopy(copy), to.elements(), {at(from.data), at(to.data)});
+  Launch launch = launchLoop(stridedCopy(copy), elementCount(copy.sizes), {at(from.data), at(to.data)});
   launch.copied = (at(from.data).scratch ? from : to).bytes();
   kernel.actions.push_back(std::move(launch));
 }
 
 std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base, const std::string &what,
-                                     const std::function<bool(TensorView &)> &change, const Bind &bind) {
+                                     const std::function<bool(TensorView &, size_t)> &change, const Bind &bind) {
   KernelCall other = call;
   uint64_t copies = 0;
   std::vector<size_t> inputs, outputs; // that are copied
   for (bool output : {false, true}) {
     std::vector<TensorView> &views = output ? other.outputs : other.inputs;
     for (size_t i = 0; i < views.size(); ++i)
-      if (change(views[i])) {
+      if (change(views[i], i + (output ? call.inputs.size() : 0))) {
         views[i].data = reinterpret_cast<void *>(kScratchBase + base + copies);
         copies += (views[i].bytes() + 255) / 256 * 256;
         (output ? outputs : inputs).push_back(i);

@@ -22,10 +22,10 @@ using Bind = std::function<std::vector<CudaKernel>(const KernelCall &)>;
 /// with rows further apart, those of another type around them, and those of another layout around all.
 constexpr uint64_t kRowCopies = uint64_t(1) << 55, kWideCopies = uint64_t(1) << 56, kLayoutCopies = uint64_t(1) << 57;
 
-/// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone. In scratch memory
-/// the copies lie before the kernel's own scratch. `what` is added to the description of a kernel that has copies.
+/// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone; results are
+/// numbered behind the inputs. In scratch memory the copies lie before the kernel's own scratch. `what` is added to the description of a kernel that has copies.
 std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base, const std::string &what,
-                                     const std::function<bool(TensorView &)> &change, const Bind &bind);
+                                     const std::function<bool(TensorView &, size_t)> &change, const Bind &bind);
 
 } // namespace tessera::rt::cuda
 

@@ -120,7 +120,7 @@ bool isWorthCopies(const KernelCall &call, const MatMulGeometry &g) {
 std::vector<CudaKernel> libraryOnCopies(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   return bindOnCopies(
       call, kRowCopies, ", on aligned copies",
-      [](TensorView &view) {
+      [](TensorView &view, size_t) {
         const bool copied = hasUnalignedRows(view);
         if (copied)
           view.layout.pitch = alignedPitch(view);
