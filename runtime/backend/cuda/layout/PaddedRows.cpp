@@ -31,7 +31,8 @@ class Search {
 public:
   Search(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, const std::vector<Layout> &layouts)
       : plan_(plan), calls_(calls), root_(size_t(plan.buffers_size())), good_(root_.size(), true),
-        wanted_(root_.size(), false), uses_(root_.size()) {
+        wanted_(root_.size(), false), madeByProduct_(root_.size(), false), followed_(root_.size(), false),
+        uses_(root_.size()) {
     const Frames frames(plan);
     for (uint32_t b = 0; b < root_.size(); ++b) {
       root_[b] = b;
@@ -54,12 +55,13 @@ public:
       visit(p);
   }
 
-  /// The tensors whose rows are held apart, in the plan's order.
+  /// The tensors whose rows are held apart: those first that are surely stored.
   std::vector<uint32_t> found() const {
     std::vector<uint32_t> list;
-    for (uint32_t b = 0; b < root_.size(); ++b)
-      if (root_[b] == b && good_[b] && wanted_[b])
-        list.push_back(b);
+    for (const bool followed : {false, true})
+      for (uint32_t b = 0; b < root_.size(); ++b)
+        if (root_[b] == b && good_[b] && wanted_[b] && followed_[b] == followed)
+          list.push_back(b);
     return list;
   }
   uint32_t root(uint32_t b) const { return root_[b]; }
@@ -103,20 +105,26 @@ private:
             want(r, (output ? call.outputs : call.inputs)[size_t(i)]);
         }
       }
-      // A bias that is added to a product, and a function of it, are made by the product itself.
-      if (isExpressionKernel(call.name()))
-        for (int i = 0; i < call.kernel->inputs_size(); ++i)
-          if (const uint32_t r = root_[call.kernel->inputs(i)];
-              wanted_[r] && madeByProduct_.size() > r && madeByProduct_[r])
-            for (int o = 0; o < call.kernel->outputs_size(); ++o)
-              if (call.outputs[size_t(o)].shape.size() > 1 &&
-                  call.outputs[size_t(o)].elements() == call.inputs[size_t(i)].elements() &&
-                  call.outputs[size_t(o)].shape.back() == call.inputs[size_t(i)].shape.back())
-                want(root_[call.kernel->outputs(o)], call.outputs[size_t(o)]);
-      if (isProduct(call)) {
-        madeByProduct_.resize(root_.size(), false);
+      if (isProduct(call))
         madeByProduct_[root_[call.kernel->outputs(0)]] = true;
-      }
+      else if (isExpressionKernel(call.name()))
+        wantResults(call);
+    }
+  }
+
+  /// The product itself adds a bias to its result and applies a function (join/Epilogue.h). It stores what the loop
+  /// would store then.
+  void wantResults(const KernelCall &loop) {
+    for (size_t i = 0; i < loop.inputs.size(); ++i) {
+      const uint32_t r = root_[loop.kernel->inputs(int(i))];
+      if (!wanted_[r] || !madeByProduct_[r])
+        continue;
+      for (size_t o = 0; o < loop.outputs.size(); ++o)
+        if (const TensorView &y = loop.outputs[o], &x = loop.inputs[i];
+            y.elements() == x.elements() && !y.shape.empty() && y.shape.back() == x.shape.back()) {
+          want(root_[loop.kernel->outputs(int(o))], y);
+          followed_[r] = true;
+        }
     }
   }
 
@@ -152,7 +160,7 @@ private:
   const plan::Plan &plan_;
   const std::vector<std::vector<KernelCall>> &calls_;
   std::vector<uint32_t> root_;
-  std::vector<bool> good_, wanted_, madeByProduct_; // by root
+  std::vector<bool> good_, wanted_, madeByProduct_, followed_; // by root
   std::vector<Use> uses_;
 };
 

@@ -99,7 +99,14 @@ Status CudaPlan::allocate(const LoadOptions &options, const PaddedRows *layouts)
 }
 
 /// Takes the first choice whose library calls can be prepared.
-Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choices) {
+Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &given) {
+  std::vector<CudaKernel> choices; // a library that refuses a part may take the whole
+  for (const CudaKernel &choice : given) {
+    CudaKernel &inParts = choices.emplace_back(choice);
+    inParts.actions = inAlignedParts(choice.actions);
+    if (inParts.actions.size() != choice.actions.size())
+      choices.push_back(choice);
+  }
   const TesseraDeviceApi &api = device_->api();
   Status refusal = Status::error("the cuda backend has no kernel for it; use --device cpu");
   for (const CudaKernel &choice : choices) {
@@ -110,7 +117,7 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
     TesseraMessage message;
     message.text[0] = '\0';
     int32_t code = TESSERA_OK;
-    for (const Action &action : inAlignedParts(choice.actions)) {
+    for (const Action &action : choice.actions) {
       Bound bound;
       bound.action = action;
       size_t bytes = 0;
