@@ -1,4 +1,5 @@
 #include "runtime/backend/AttentionGeometry.h"
+#include "runtime/plan/KeepScale.h"
 #include "runtime/plan/OperandParts.h"
 
 #include <algorithm>
@@ -23,14 +24,29 @@ const TensorView *statisticsOf(const KernelCall &call) {
   return views.size() > place ? &views[place] : nullptr;
 }
 
+/// The number of operands before the bias.
+static size_t operandsBeforeBias(const KernelCall &call) {
+  return call.name() != "attention_grad" ? 3 : statisticsOf(call) ? 6 : 4;
+}
+
+const TensorView *biasOf(const KernelCall &call) {
+  const size_t at = operandsBeforeBias(call);
+  return call.inputs.size() > at + (keepOf(call) ? 1 : 0) ? &call.inputs[at] : nullptr;
+}
+
+const TensorView *keepOf(const KernelCall &call) {
+  return call.attribute(kKeepScale) && call.inputs.size() > operandsBeforeBias(call) ? &call.inputs.back() : nullptr;
+}
+
 Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   bool grad = call.name() == "attention_grad";
-  const TensorView *kept = statisticsOf(call);
+  const TensorView *kept = statisticsOf(call), *addend = biasOf(call), *keep = keepOf(call);
   const bool statistics = kept;
-  const size_t first = grad ? 1 : 0, biasAt = first + (grad && statistics ? 5 : 3);
+  const size_t first = grad ? 1 : 0, least = operandsBeforeBias(call);
   const size_t results = grad ? 3 : 1 + size_t(statistics);
   auto error = [&](const std::string &what) { return Status::error(call.name() + ": " + what); };
-  if (call.inputs.size() < biasAt || call.inputs.size() > biasAt + 1 || call.outputs.size() != results)
+  if (call.inputs.size() < least || call.inputs.size() != least + (addend ? 1 : 0) + (keep ? 1 : 0) ||
+      call.outputs.size() != results)
     return error("there are " + std::to_string(call.inputs.size()) + " inputs and " +
                  std::to_string(call.outputs.size()) + " outputs");
   // Sums of products of 16 bits may be F32 (F64 where a plan is widened), and so may what is added to them. Statistics
@@ -41,8 +57,9 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
     return t == type || (half && wide && (t == plan::F32 || t == plan::F64));
   };
   bool typed = isFloat(type) && typeFits(result, call.intAttribute("wide") != 0);
-  for (size_t i = 0; i < call.inputs.size(); ++i)
-    typed = typed && (&call.inputs[i] == kept || typeFits(call.inputs[i].dtype, i == biasAt));
+  for (const TensorView &view : call.inputs)
+    typed = typed &&
+            (&view == kept || (&view == keep && view.dtype == plan::BOOL) || typeFits(view.dtype, &view == addend));
   for (const TensorView &view : call.outputs)
     typed = typed && (&view == kept || view.dtype == result);
   if (kept)
@@ -52,6 +69,8 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
 
   Shape q = call.inputs[first].shape, k = call.inputs[first + 1].shape, v = call.inputs[first + 2].shape;
   size_t rank = q.size();
+  if (call.attribute(kKeepScale) && !keep)
+    return error("there is no operand that says what is kept");
   if (rank < 3 || k.size() != rank || v.size() != rank)
     return error("q, k and v must have equally many dimensions, at least 3");
   const bool rowsFirst = call.intAttribute("rows_first") != 0, inParts = call.attribute(kOperandParts);
@@ -115,13 +134,17 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
     return error("the statistics have the shape " + str(lines) + ", not " + str(kept->shape));
 
   g.hasStatistics = statistics;
-  g.hasBias = call.inputs.size() > biasAt;
-  if (!g.hasBias)
-    return g;
+  g.hasBias = addend;
+  g.hasKeep = keep;
+  g.keepScale = call.floatAttribute(kKeepScale, 1);
   Shape scores = g.batch;
   for (int64_t extent : {g.q.heads, g.q.rows, g.k.rows})
     scores.push_back(extent);
-  const Shape &bias = call.inputs[biasAt].shape;
+  if (keep && keep->shape != scores)
+    return error("what is kept has the shape " + str(scores) + ", not " + str(keep->shape));
+  if (!g.hasBias)
+    return g;
+  const Shape &bias = addend->shape;
   bool fits = bias.size() <= scores.size();
   for (size_t d = 0; fits && d < bias.size(); ++d)
     fits = bias[d] == 1 || bias[d] == scores[d + scores.size() - bias.size()];

@@ -2,15 +2,20 @@
 //
 // Attention and its gradient have the same operands but for dy in front, and what attention has kept for the gradient:
 //
-//   attention       q, k, v [, bias]                      -> y [, statistics]
-//   attention_grad  dy, q, k, v [, y, statistics] [, bias] -> dq, dk, dv     (without y and statistics: old plans)
+//   attention       q, k, v [, bias] [, keep]                       -> y [, statistics]
+//   attention_grad  dy, q, k, v [, y, statistics] [, bias] [, keep] -> dq, dk, dv
 //
-// All tensors but the last two are rows of `depth` elements per batch and head, at `base(batch, head) + row * stride`:
+// where old plans have gradients without y and statistics. All tensors but the last three are rows of `depth` elements
+// per batch and head, at `base(batch, head) + row * stride`:
 //
 //   q [2, 8, 5, 16], k and v [2, 4, 7, 16]:  batches 2, heads 8, keyHeads 4, rows 5, keys 7; head 3 of q meets head 1
 //   q [2, 5, 8, 16] with rows_first:         the same, but a row's heads lie side by side: stride 8 * 16
 //
 // The statistics are log sum e^score of each row, [batch.., heads, rows] in any case: here 2 * 8 * 5 numbers.
+//
+// keep is there with the attribute kKeepScale: [batch.., heads, rows, keys] in any case, of BOOL or of the type of q.
+// The probabilities that are multiplied with v, and the gradient of all, are multiplied by keep (0 or 1) and that
+// number.
 //
 // q, k and v may be parts of what the call is given, as a projection has left them side by side: some heads, and of
 // each row some columns. The attribute kOperandParts has {first head, heads, first column, columns} of each of the
@@ -56,7 +61,8 @@ struct AttentionGeometry {
   double scale = 1, outside = 0;
   bool causal = false;
   int64_t start = 0;
-  bool hasBias = false, hasStatistics = false;
+  bool hasBias = false, hasStatistics = false, hasKeep = false;
+  double keepScale = 1;
   Shape batch;       // its dimensions
   Shape biasStrides; // of the batch dimensions, head, row, key; 0 where the bias is stretched
 
@@ -69,6 +75,8 @@ struct AttentionGeometry {
   /// The number of statistics, and the first of a head of a batch.
   int64_t lines() const { return batches * heads() * rows(); }
   int64_t lineBase(int64_t batchIndex, int64_t head) const { return (batchIndex * heads() + head) * rows(); }
+  /// The first element of what is kept for a head of a batch; those of a row lie side by side, and rows, too.
+  int64_t keepBase(int64_t batchIndex, int64_t head) const { return lineBase(batchIndex, head) * keys(); }
   /// The first element of the bias for a head of a batch.
   int64_t biasBase(int64_t batchIndex, int64_t head) const;
   /// The number of keys, from the first on, whose scores in this row are not `outside`.
@@ -87,8 +95,10 @@ struct AttentionGeometry {
 /// Where operands of the gradient and a result of attention are, if there are statistics.
 inline constexpr size_t kGradientY = 4, kGradientStatistics = 5, kStatisticsResult = 1;
 
-/// What the call has of them; null: it has none.
+/// What the call has of them, of a bias, and of what dropout keeps; null: it has none.
 const TensorView *statisticsOf(const KernelCall &call);
+const TensorView *biasOf(const KernelCall &call);
+const TensorView *keepOf(const KernelCall &call);
 
 /// Statistics below this number, and above its negative, tell probabilities: one of F32 is off by at most 2^-18 there.
 /// A gradient makes others again, maximum and sum of the row. Beside scores far from 0, as of a row that sees masked

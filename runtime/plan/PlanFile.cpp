@@ -1,4 +1,5 @@
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/KeepScale.h"
 #include "runtime/plan/OperandParts.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
@@ -149,6 +150,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 6u);
       if (has(step.kernel(), kOperandParts)) // a reader of version 7 would take the operands as a whole
         needed = std::max(needed, 8u);
+      if (has(step.kernel(), kKeepScale)) // a reader of version 9 would take what is kept for a bias
+        needed = std::max(needed, 10u);
     }
   }
   return needed;

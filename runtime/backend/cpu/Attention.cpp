@@ -36,7 +36,10 @@ public:
     q_ = call.inputs[first].as<float>();
     k_ = call.inputs[first + 1].as<float>();
     v_ = call.inputs[first + 2].as<float>();
-    bias_ = g_.hasBias ? call.inputs.back().as<float>() : nullptr;
+    const TensorView *bias = biasOf(call), *keep = keepOf(call);
+    bias_ = bias ? bias->as<float>() : nullptr;
+    keeps_ = keep && keep->dtype == plan::BOOL ? keep->as<uint8_t>() : nullptr;
+    keepFactors_ = keep && !keeps_ ? keep->as<float>() : nullptr;
     dy_ = grad ? call.inputs[0].as<float>() : nullptr;
     y_ = grad && g_.hasStatistics ? call.inputs[kGradientY].as<float>() : nullptr;
     statistics_ = grad && g_.hasStatistics ? call.inputs[kGradientStatistics].as<float>() : nullptr;
@@ -132,11 +135,29 @@ private:
     addLanes_(s, s, lanes, nullptr, g_.keys());
   }
 
+  /// Multiplies lines of probabilities, or of their gradient, by what dropout keeps of the rows from `first` on.
+  void drop(int64_t batch, int64_t head, int64_t first, int64_t rows, float *s, int64_t used) const {
+    if (!g_.hasKeep)
+      return;
+    const float scale = float(g_.keepScale);
+    for (int64_t i = 0; i < rows; ++i) {
+      float *line = s + i * line_;
+      const int64_t at = g_.keepBase(batch, head) + (first + i) * g_.keys();
+      if (keeps_)
+        for (int64_t j = 0; j < used; ++j)
+          line[j] *= keeps_[at + j] ? scale : 0.0f;
+      else
+        for (int64_t j = 0; j < used; ++j)
+          line[j] *= keepFactors_[at + j] * scale;
+    }
+  }
+
   void forward(int64_t batchHead, int64_t first, float *s) {
     int64_t batch = batchHead / g_.heads(), head = batchHead % g_.heads();
     int64_t rows = std::min(block_, g_.rows() - first);
     float *made = g_.hasStatistics ? out_[kStatisticsResult] + g_.lineBase(batch, head) + first : nullptr;
     int64_t used = probabilities(batch, head, first, rows, s, nullptr, made);
+    drop(batch, head, first, rows, s, used);
     const float *v = v_ + g_.v.base(batch, head / g_.group());
     multiply(rows, g_.v.depth, used, 1, {s, line_}, {v, g_.v.stride()}, 0,
              out_[0] + g_.y.base(batch, head) + first * g_.y.stride(), g_.y.stride());
@@ -160,7 +181,7 @@ private:
         const float *known = statistics_ ? statistics_ + g_.lineBase(batch, head) + first : nullptr;
         int64_t used = probabilities(batch, head, first, rows, p, known, nullptr);
         multiply(rows, used, g_.v.depth, 1, {dy, g_.y.stride()}, {v, g_.v.stride(), true}, 0, ds, line_);
-        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.dv.stride());
+        drop(batch, head, first, rows, ds, used);
         for (int64_t i = 0; i < rows; ++i) {
           float *line = ds + i * line_;
           if (y_)
@@ -175,12 +196,16 @@ private:
         multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0,
                  out_[0] + g_.dq.base(batch, head) + first * g_.dq.stride(), g_.dq.stride());
         multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1, dk, g_.dk.stride());
+        drop(batch, head, first, rows, p, used);
+        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.dv.stride());
       }
   }
 
   AttentionGeometry g_;
   int threads_;
   const float *q_, *k_, *v_, *bias_, *dy_, *y_, *statistics_;
+  const uint8_t *keeps_; // what dropout keeps; null: it is floats, or there is none
+  const float *keepFactors_;
   float *out_[3] = {};
   int64_t line_, block_, blocks_, tasks_, floats_;
   VectorFn add_ = vectorOps().find(VectorOp::Add, 0), addLanes_ = vectorOps().find(VectorOp::Add, 2);
@@ -204,13 +229,15 @@ private:
   std::string description_;
 };
 
-/// Whether all operands and results are F32, or some have 16 bits, with elements and without a layout.
+/// Whether all operands and results but what dropout keeps are F32, or some have 16 bits, with elements and without a
+/// layout.
 bool accepts(const KernelCall &call, bool half) {
   if (!acceptsPlain(call) || acceptsHalf(call) != half)
     return false;
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
     for (const TensorView &view : *views)
-      if (view.elements() == 0 || (view.dtype != plan::F32 && bytesPerElement(view.dtype) != 2))
+      if (view.elements() == 0 ||
+          (view.dtype != plan::F32 && bytesPerElement(view.dtype) != 2 && &view != keepOf(call)))
         return false;
   return true;
 }

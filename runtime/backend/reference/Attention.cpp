@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tessera::rt {
 namespace {
@@ -43,6 +44,17 @@ double probabilities(const AttentionGeometry &g, const T *q, const T *k, const T
 template <typename T> struct Attention {
   AttentionGeometry g;
   const T *q, *k, *v, *bias;
+  const TensorView *keep;
+
+  /// By what dropout multiplies the probabilities of a row.
+  std::vector<double> factors(int64_t batch, int64_t head, int64_t row) const {
+    std::vector<double> f(g.keys(), 1.0);
+    const int64_t at = g.keepBase(batch, head) + row * g.keys();
+    for (int64_t j = 0; keep && j < g.keys(); ++j)
+      f[j] = g.keepScale *
+             (keep->dtype == plan::BOOL ? double(keep->as<uint8_t>()[at + j] != 0) : double(keep->as<T>()[at + j]));
+    return f;
+  }
 
   const T *biasOf(int64_t batch, int64_t head) const { return bias ? bias + g.biasBase(batch, head) : nullptr; }
 
@@ -56,6 +68,9 @@ template <typename T> struct Attention {
           probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head), i, p);
       if (statistics)
         statistics[g.lineBase(batch, head) + i] = static_cast<T>(statistic);
+      const std::vector<double> kept = factors(batch, head, i);
+      for (int64_t j = 0; j < g.keys(); ++j)
+        p[j] *= kept[j];
       for (int64_t e = 0; e < g.v.depth; ++e) {
         double sum = 0;
         for (int64_t j = 0; j < g.keys(); ++j)
@@ -79,9 +94,10 @@ template <typename T> struct Attention {
         probabilities(g, query, keys, biasOf(batch, head), i, p,
                       statistics ? statistics + g.lineBase(batch, head) + i : nullptr);
         query += i * g.q.stride();
+        const std::vector<double> kept = factors(batch, head, i);
         double sum = 0;
         for (int64_t j = 0; j < g.keys(); ++j) {
-          ds[j] = dot(dyRow, values + j * g.v.stride(), width);
+          ds[j] = kept[j] * dot(dyRow, values + j * g.v.stride(), width);
           sum += p[j] * ds[j];
         }
         if (y)
@@ -99,7 +115,7 @@ template <typename T> struct Attention {
           for (int64_t d = 0; d < depth; ++d)
             sumK[j * depth + d] += ds[j] * double(query[d]);
           for (int64_t e = 0; e < width; ++e)
-            sumV[j * width + e] += p[j] * double(dyRow[e]);
+            sumV[j * width + e] += p[j] * kept[j] * double(dyRow[e]);
         }
       }
     for (int64_t j = 0; j < g.keys(); ++j) {
@@ -114,11 +130,14 @@ BindResult bindAttention(const KernelCall &call) {
   bool grad = call.name() == "attention_grad";
   std::vector<TensorView> in = call.inputs, out = call.outputs;
   int threads = call.threads;
+  const auto copied = [](const TensorView *view) { return view ? std::optional(*view) : std::nullopt; };
+  const std::optional<TensorView> bias = copied(biasOf(call)), keeps = copied(keepOf(call));
   auto run = [=](std::byte *) {
+    const TensorView *keep = keeps ? &*keeps : nullptr;
     asFloat(out[0].dtype, [&](auto tag) {
       using T = decltype(tag);
       auto at = [&](size_t i) { return in[(grad ? 1 : 0) + i].template as<T>(); };
-      Attention<T> a{g, at(0), at(1), at(2), g.hasBias ? in.back().template as<T>() : nullptr};
+      Attention<T> a{g, at(0), at(1), at(2), bias ? bias->template as<T>() : nullptr, keep};
       const bool known = grad && g.hasStatistics;
       const T *y = known ? in[kGradientY].template as<T>() : nullptr,
               *statistics = known ? in[kGradientStatistics].template as<T>() : nullptr;

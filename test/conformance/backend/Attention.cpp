@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <tuple>
 
 using namespace tessera;
 using namespace tessera::rt;
@@ -37,13 +38,18 @@ struct AttentionCase : Case {
   Shape k() const { return s_.tensor(s_.heads, s_.keys, s_.depth); }
   Shape v() const { return s_.tensor(s_.heads, s_.keys, s_.width); }
   Shape y() const { return s_.tensor(s_.heads * s_.group, s_.rows, s_.width); }
+  Shape scores() const {
+    Shape scores = lines();
+    scores.push_back(s_.keys);
+    return scores;
+  }
   Shape lines() const {
     Shape lines = s_.batch;
     lines.insert(lines.end(), {s_.heads * s_.group, s_.rows});
     return lines;
   }
 
-  /// `operands`: q, k, v and perhaps a bias.
+  /// `operands`: q, k, v, perhaps a bias, and perhaps what dropout keeps.
   void forward(const std::vector<uint32_t> &operands, bool kept) {
     std::vector<uint32_t> results = {output(wide_ ? plan::F32 : type_, y())};
     if (kept)
@@ -59,7 +65,7 @@ struct AttentionCase : Case {
           copies.push_back(copies[0]);
           continue;
         }
-        copies.push_back(before.plan.buffer(i < 3 ? type_ : plan::F32, plan.shapeOf(operands[i])));
+        copies.push_back(before.plan.buffer(plan.plan().buffers(int(operands[i])).dtype(), plan.shapeOf(operands[i])));
         before.inputs[copies.back()] = inputs[operands[i]];
       }
       before.forward(copies, true);
@@ -86,20 +92,28 @@ private:
   const bool wide_;
 };
 
-/// `type`: of q, k, v and dy. Of 16 bits, the bias is F32 nevertheless, and so are the results if they are `wide`.
+/// `type`: of q, k, v and dy. Of 16 bits, the bias is F32 nevertheless, and so are the results if they are `wide`. With
+/// dropout, what is kept is `keep` of that type or of BOOL.
 void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias,
-                    plan::DType type = plan::F32, bool wide = true) {
+                    plan::DType type = plan::F32, bool wide = true, plan::DType keep = plan::BOOL) {
+  const bool dropout = a.contains("keep_scale");
   for (const bool grad : {false, true})
     for (const bool kept : {false, true}) {
+      if (grad && dropout && !kept)
+        continue; // no plan has it
       AttentionCase c(s, a, type, wide);
       c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(c.q()) + " k " + str(c.k()) + " v " +
                str(c.v()) + (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "") +
-               (kept ? " with statistics" : "");
+               (dropout ? " keeps " + dtypeName(keep) : "") + (kept ? " with statistics" : "");
       std::vector<uint32_t> operands;
       for (const Shape &shape : {c.q(), c.k(), c.v()})
         operands.push_back(c.input(random, type, shape));
       if (bias)
         operands.push_back(c.input(random, plan::F32, *bias));
+      if (dropout) {
+        operands.push_back(c.input(random, keep, c.scores()));
+        c.inputs[operands.back()] = random.integers(elementCount(c.scores()), 0, 1);
+      }
       if (grad)
         c.backward(c.input(random, type, c.y()), operands, kept);
       else
@@ -158,6 +172,25 @@ TEST_CASE("attention of 16 bits", "[conformance]") {
     checkAttention(random, {{1}, 1, 2, 100, 70, 40, 136, false}, {{"scale", 0.25}}, nullptr, type);
     const Shape mask = {2, 1, 1, 130};
     checkAttention(random, {{2}, 1, 1, 65, 130, 24, 16, true}, {{"scale", 0.125}}, &mask, type);
+  }
+}
+
+TEST_CASE("attention with dropout", "[conformance]") {
+  Random random(28);
+  const Attributes plain = {{"scale", 0.125}, {"keep_scale", 1 / 0.9}};
+  Attributes causal = plain;
+  causal.insert({{"causal", int64_t(1)}, {"outside", -1e9}, {"start", int64_t(0)}});
+  const Shape mask = {2, 1, 1, 70};
+  bool rowsFirst = false;
+  for (const auto &[type, keep, wide] :
+       {std::tuple(plan::F32, plan::BOOL, true), std::tuple(plan::F32, plan::F32, true),
+        std::tuple(plan::BF16, plan::BF16, false), std::tuple(plan::BF16, plan::BOOL, true),
+        std::tuple(plan::F16, plan::F16, false)}) {
+    rowsFirst = !rowsFirst;
+    checkAttention(random, {{2}, 2, 1, 128, 128, 64, 64, rowsFirst}, causal, nullptr, type, wide, keep);
+    // Heads that share keys, rows and keys that fill no tile, a bias.
+    checkAttention(random, {{2}, 2, 3, 50, 70, 16, 8, rowsFirst}, plain, &mask, type, wide, keep);
+    checkAttention(random, {{3, 1}, 1, 1, 5, 17, 12, 20, rowsFirst}, causal, nullptr, type, wide, keep);
   }
 }
 

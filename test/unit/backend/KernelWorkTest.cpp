@@ -85,6 +85,11 @@ TEST_CASE("attention counts the scores that a row sees") {
   parts["operand_parts"] = Shape{6, 6, 8, 8, 0, 3, 0, 8, 0, 3, 8, 16};
   const KernelWork inside3 = kernel("attention", {all3, keys, keys}, {y}, parts),
                    gradient3 = kernel("attention_grad", {y, all3, keys, keys, y, lines}, {q, k, v}, parts);
+  // What dropout keeps is read.
+  Attributes dropout = causal;
+  dropout["keep_scale"] = 1.25;
+  const KernelWork dropped = kernel("attention", {q, k, v, {2, 6, 4, 5}}, {y, lines}, dropout);
+  CHECK((dropped.flops == plain.flops && dropped.bytes == kept.bytes + 4 * 2 * 6 * 4 * 5));
   CHECK((inside3.bytes == plain.bytes && inside3.flops == plain.flops));
   CHECK((gradient3.bytes == known.bytes && gradient3.flops == known.flops));
 }

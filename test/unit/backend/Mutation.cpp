@@ -97,6 +97,11 @@ plan::Plan manyKernels() {
   p.kernel("attention", {q, k, v}, {mixed, statistics}, scores);
   p.kernel("attention_grad", {mixed, q, k, v, mixed, statistics, f({2, 1, 1, 5})},
            {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})}, scores);
+  scores["keep_scale"] = 1.25;
+  const uint32_t keep = p.buffer(plan::BOOL, {2, 4, 3, 5});
+  p.kernel("attention", {q, k, v, f({2, 1, 1, 5}), keep}, {mixed, statistics}, scores);
+  p.kernel("attention_grad", {mixed, q, k, v, mixed, statistics, keep},
+           {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})}, scores);
   p.kernel("transpose", {f({2, 3, 4})}, {f({4, 2, 3})}, {{"perm", Shape{2, 0, 1}}});
   p.kernel("slice", {f({5, 6})}, {f({2, 3})},
            {{"starts", Shape{1, 0}}, {"limits", Shape{4, 6}}, {"strides", Shape{2, 2}}});

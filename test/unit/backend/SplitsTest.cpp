@@ -121,6 +121,11 @@ TEST_CASE("softmax, pooling and attention keep their bits under cuts of what the
     cases.push_back({"attention", {q, k, v}, {y, statistics}, "bh", scores});
     cases.push_back({"attention_grad", {y, q, k, v}, {q, k, v}, "bh", scores});
     cases.push_back({"attention_grad", {y, q, k, v, y, statistics}, {q, k, v}, "bh", scores});
+    Attributes dropout = scores;
+    dropout["keep_scale"] = 1.25;
+    const Operand keep{"bhmn", {4, 8, 70, 70}};
+    cases.push_back({"attention", {q, k, v, keep}, {y, statistics}, "bh", dropout});
+    cases.push_back({"attention_grad", {y, q, k, v, y, statistics, keep}, {q, k, v}, "bh", dropout});
   }
   check(cases);
 }

@@ -68,6 +68,12 @@ PlanBuilder everything(plan::DType t) {
   p.kernel("attention", {q, k, v}, {z, lines}, causal);
   p.kernel("attention_grad", {z, q, k, v, z, lines}, {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)},
            causal);
+  const uint32_t keep = in({2, 4, 3, 5}, plan::BOOL);
+  test::Attributes dropout = causal;
+  dropout["keep_scale"] = 1.25;
+  p.kernel("attention", {q, k, v, keep}, {z, lines}, dropout);
+  p.kernel("attention_grad", {z, q, k, v, z, lines, keep},
+           {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)}, dropout);
   p.kernel("reshape", {a}, {in({24, 40}, t)});
   p.kernel("transpose", {in({64, 70}, t)}, {in({70, 64}, t)}, {{"perm", Shape{1, 0}}});
   p.kernel("transpose", {a}, {in({40, 3, 8}, t)}, {{"perm", Shape{2, 0, 1}}});

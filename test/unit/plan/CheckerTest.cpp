@@ -39,11 +39,13 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(10); }, "format version 10"},
+    {"version", [](auto &p) { p.set_version(11); }, "format version 11"},
     {"version of kernels that add leaves", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("leaves"); },
      "uses what version 6 has brought"},
     {"version of parts", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("operand_parts"); },
      "uses what version 8 has brought"},
+    {"version of dropout", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("keep_scale"); },
+     "uses what version 10 has brought"},
     {"version of runs", [](auto &p) { p.mutable_groups(0)->set_run(1); }, "uses what version 7 has brought"},
     {"runs that do not divide a group",
      [](auto &p) {

@@ -26,9 +26,9 @@ public:
   CudaKernel backward() {
     const TensorView dy = rows(0, g_.y), q = rows(1, g_.q), k = rows(2, g_.k), v = rows(3, g_.v);
     const TensorView p = probabilities(q, k), ds = scores();
-    product(p, dy, true, false, result(2, g_.dv));
     product(dy, v, false, true, ds);
-    lines(kernels::kAttentionScoreGradient, {at(p.data), at(ds.data)}, {});
+    lines(kernels::kAttentionScoreGradient, {at(p.data), at(ds.data), at(keepOrNothing(p).data)}, {});
+    product(p, dy, true, false, result(2, g_.dv)); // now with what dropout makes of p
     product(ds, k, false, false, result(0, g_.dq));
     product(ds, q, true, false, result(1, g_.dk));
     return finish();
@@ -146,6 +146,8 @@ private:
                            {"BLOCK", std::to_string(block)},
                            {"INSIDE", insideCode(g_)},
                            {"SCALE", exactNumber(g_.scale)}};
+    for (const auto &constant : keepConstants(call_, g_))
+      constants.push_back(constant);
     constants.insert(constants.end(), more.begin(), more.end());
     if (lines > 0)
       kernel_.actions.push_back(Launch{withConstants(constants, (std::string(kernels::kTotal) + text).c_str()),
@@ -165,10 +167,16 @@ private:
     const bool gradient = call_.name() == "attention_grad";
     more.push_back({"KEEPS", g_.hasStatistics && !gradient ? "1" : "0"});
     more.push_back({"KNOWN", g_.hasStatistics && gradient ? "1" : "0"});
-    const TensorView *kept = statisticsOf(call_);
+    more.push_back({"DROPS", g_.hasKeep && !gradient ? "1" : "0"});
+    const TensorView *kept = statisticsOf(call_), *bias = biasOf(call_);
     lines(kernels::kAttentionProbabilities,
-          {at(p.data), at((g_.hasBias ? call_.inputs.back() : p).data), at((kept ? *kept : p).data)}, more);
+          {at(p.data), at((bias ? *bias : p).data), at((kept ? *kept : p).data), at(keepOrNothing(p).data)}, more);
     return p;
+  }
+  /// What dropout keeps, or what is never read as that.
+  const TensorView &keepOrNothing(const TensorView &nothing) const {
+    const TensorView *keep = keepOf(call_);
+    return keep ? *keep : nothing;
   }
 
   struct Pending {
@@ -208,6 +216,14 @@ Constants biasConstants(const AttentionGeometry &g, plan::DType type) {
           {"BIAS_KEY", stride(rank + 2)},
           {"BIAS_BASE", base},
           {"BIAS(i)", g.hasBias ? loadCode(type, "bias[i]") : "0.0"}};
+}
+
+Constants keepConstants(const KernelCall &call, const AttentionGeometry &g) {
+  const TensorView *keep = keepOf(call);
+  return {{"HAS_KEEP", keep ? "1" : "0"},
+          {"M", memoryType(keep ? keep->dtype : plan::BOOL)},
+          {"KEEP(i)", keep ? loadCode(keep->dtype, "keep[i]") : "1"},
+          {"KEEP_SCALE", exactNumber(g.keepScale)}};
 }
 
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options) {

@@ -25,8 +25,8 @@ struct PlacedRows {
 /// As `r` says, in a tensor at this place.
 PlacedRows placedRows(const AttentionGeometry::Rows &r, Place tensor, plan::DType type);
 
-/// Where everything lies but the bias and what attention keeps for its gradient: dy, q, k, v of the call, and its
-/// results. Operands are of one type, results, too.
+/// Where everything lies but the bias, what dropout keeps and what attention keeps for its gradient: dy, q, k, v of the
+/// call, and its results. Operands are of one type, results, too.
 struct AttentionPlaces {
   std::vector<PlacedRows> operands, results;
 };
@@ -48,6 +48,8 @@ std::string exactNumber(double v);
 std::string insideCode(const AttentionGeometry &g);
 /// HAS_BIAS, BIAS(i), BIAS_HEAD, BIAS_ROW, BIAS_KEY; BIAS_BASE adds what `batch` contributes to `at`.
 Constants biasConstants(const AttentionGeometry &g, plan::DType type);
+/// HAS_KEEP, M, KEEP(i), KEEP_SCALE.
+Constants keepConstants(const KernelCall &call, const AttentionGeometry &g);
 
 } // namespace tessera::rt::cuda
 

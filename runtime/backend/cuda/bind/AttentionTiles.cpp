@@ -12,7 +12,8 @@
 //   2  per tile of keys: dv += P^T dy, dk += dS^T q over all rows of all heads that meet it
 //   3  per tile of rows: dq += dS k
 //
-// with P = exp(s - m) / sum and dS = scale * P * (dy v^T - delta). No two blocks add to the same element. So there are
+// with P = exp(s - m) / sum and dS = scale * P * (dy v^T - delta). With dropout the P of dv and dy v^T are multiplied
+// by what it keeps, tile by tile. No two blocks add to the same element. So there are
 // no atomic operations, and every run gives the same bits.
 //
 // A causal mask replaces scores by a number and promises nothing (docs/adr/0011-attention.md): tiles beyond the
@@ -56,7 +57,7 @@ void addRows(Constants &constants, const std::string &name, const PlacedRows &ro
 Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const AttentionPlaces &places) {
   const bool gradient = places.results.size() > 1;
   const PlacedRows *operand = places.operands.data() + (gradient ? 1 : 0);
-  const plan::DType type = operand->type, biasType = g.hasBias ? call.inputs.back().dtype : plan::F32;
+  const plan::DType type = operand->type, biasType = g.hasBias ? biasOf(call)->dtype : plan::F32;
   const bool wideNumbers = type == plan::F64;
   const int64_t widest = std::max(g.q.depth, g.v.depth);
   bool whole = true;
@@ -98,6 +99,8 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const 
     addRows(constants, "TO_Y", places.results[0]);
   }
   for (auto &constant : biasConstants(g, biasType))
+    constants.push_back(constant);
+  for (auto &constant : keepConstants(call, g))
     constants.push_back(constant);
   return constants;
 }
@@ -159,23 +162,23 @@ CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &pla
   const bool gradient = places.results.size() > 1;
   const PlacedRows *operand = places.operands.data() + (gradient ? 1 : 0);
   const Place q = operand[0].first, k = operand[1].first, v = operand[2].first, none,
-              bias = g.hasBias ? at(call.inputs.back().data) : none, // none: never read or written
-      keptLines = kept ? at(kept->data) : none;
+              bias = g.hasBias ? at(biasOf(call)->data) : none, // none: never read or written
+      keptLines = kept ? at(kept->data) : none, keep = g.hasKeep ? at(keepOf(call)->data) : none;
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
   const std::string forward = std::string(kernels::kAttentionRowTotals) + kernels::kAttentionForward;
   if (!gradient) {
-    add(forward, false, rowTasks, {q, k, v, bias, none, none, places.results[0].first, none, keptLines});
+    add(forward, false, rowTasks, {q, k, v, bias, none, none, places.results[0].first, none, keptLines, keep});
     return kernel;
   }
   const Place dy = places.operands[0].first, y = kept ? at(call.inputs[kGradientY].data) : none,
               statistics = kernel.reserve(3 * uint64_t(lines) * (wideNumbers ? sizeof(double) : sizeof(float)));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
   const std::string gradientTiles = kernels::kAttentionGradientTiles;
-  add(forward, true, rowTasks, {q, k, v, bias, dy, y, none, statistics, keptLines});
+  add(forward, true, rowTasks, {q, k, v, bias, dy, y, none, statistics, keptLines, keep});
   add(gradientTiles + kernels::kAttentionKeyGradients, true, keyTasks,
-      {q, k, v, bias, dy, statistics, places.results[1].first, places.results[2].first});
+      {q, k, v, bias, dy, statistics, places.results[1].first, places.results[2].first, keep});
   add(gradientTiles + kernels::kAttentionRowGradients, true, rowTasks,
-      {q, k, v, bias, dy, statistics, places.results[0].first});
+      {q, k, v, bias, dy, statistics, places.results[0].first, keep});
   return kernel;
 }
 

@@ -192,7 +192,7 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   const bool gradient = places.results.size() > 1;
   const plan::DType type = call.inputs[gradient ? 1 : 0].dtype;
   // What the call sums in F32 is not rounded here, whatever reads it.
-  if (options.tiledAttention || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
+  if (options.tiledAttention || g.hasKeep || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
       g.q.depth % 8 != 0 || g.v.depth % 8 != 0 || g.batches * g.heads() * g.rows() * g.q.depth * g.v.depth == 0)
     return {};
   for (const std::vector<PlacedRows> *list : {&places.operands, &places.results})
@@ -201,8 +201,8 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
         return {};
   const std::optional<bool> isCausal = causal(g);
   const auto apart = biasApart(g);
-  const plan::DType biasType = g.hasBias ? call.inputs.back().dtype : type;
-  const Place bias = g.hasBias ? at(call.inputs.back().data) : Place();
+  const plan::DType biasType = g.hasBias ? biasOf(call)->dtype : type;
+  const Place bias = g.hasBias ? at(biasOf(call)->data) : Place();
   if (!isCausal || !apart || bias.value % 16 != 0 || (biasType != type && biasType != plan::F32))
     return {};
   LibraryCalls::Kept kept;

@@ -3,7 +3,7 @@
 extern "C" __global__ void __launch_bounds__(256, 1)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const B *__restrict__ bias,
       const T *__restrict__ dy, const T *__restrict__ y_kept, S *__restrict__ y, A *__restrict__ statistics,
-      L *__restrict__ kept) {
+      L *__restrict__ kept, const M *__restrict__ keep) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x;
   const A lowest = (A)LOWEST;
@@ -14,6 +14,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const T *pq = q + Q_BASE(batch, head) + first * Q_STRIDE, *pk = kk + K_BASE(batch, head / GROUP),
             *pv = v + V_BASE(batch, head / GROUP);
     const B *pb = bias_of(bias, batch, head);
+    const M *pm = keep_of(keep, batch, head);
     const i64 seen = inside(first + rows - 1); // beyond it scores do not depend on q
     A delta[HELD_ROWS], top[HELD_ROWS], sum[HELD_ROWS];
     EACH (i, HELD_ROWS)
@@ -95,7 +96,9 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           part[i] = 0;
           EACH (j, HELD_KEYS) {
             const A p = s[i][j] == lowest ? (A)0 : op_exp(s[i][j] - now);
-            put(h, row_at(t, i), key_at(t, j), p, false);
+            // What is 0 may be no score at all.
+            put(h, row_at(t, i), key_at(t, j),
+                p == (A)0 ? p : dropped(p, first + row_at(t, i), key0 + key_at(t, j), pm), false);
             part[i] += p;
           }
           sum[i] *= shrink;

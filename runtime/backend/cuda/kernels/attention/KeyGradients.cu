@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256, 1)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const B *__restrict__ bias,
-      const T *__restrict__ dy, const A *__restrict__ statistics, S *__restrict__ dk, S *__restrict__ dv) {
+      const T *__restrict__ dy, const A *__restrict__ statistics, S *__restrict__ dk, S *__restrict__ dv,
+      const M *__restrict__ keep) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x;
   const i64 tiles = (KEYS + TILE - 1) / TILE;
@@ -18,6 +19,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         for (i64 first = 0; first < ROWS; first += TILE) {
           const i64 rows = ROWS - first < TILE ? ROWS - first : TILE, line = (batch * HEADS + head) * ROWS + first;
           const T *pq = q + Q_BASE(batch, head) + first * Q_STRIDE, *py = dy + Y_BASE(batch, head) + first * Y_STRIDE;
+          const M *pm = keep_of(keep, batch, head);
           const bool crosses = key0 < inside(first + rows - 1); // the tile has scores that are products
           A s[HELD_ROWS][HELD_KEYS], d[HELD_ROWS][HELD_KEYS];
           if (crosses)
@@ -36,13 +38,13 @@ extern "C" __global__ void __launch_bounds__(256, 1)
             if (!__syncthreads_or(counts))
               continue;
           }
-          keep(s, true, h, t);
+          share_dropped(s, true, first, rows, key0, keys, pm, h, t);
           accumulate(ov, true, py, Y_STRIDE, rows, column, WIDTH, h, t);
           if (!crosses)
             continue;
           product(d, py, Y_STRIDE, rows, pv, V_STRIDE, keys, WIDTH, h, t);
-          gradients(d, s, statistics, line, first, rows, key0, keys, t);
-          keep(d, true, h, t);
+          gradients(d, s, statistics, line, first, rows, key0, keys, pm, t);
+          share(d, true, h, t);
           accumulate(ok, true, pq, Q_STRIDE, rows, column, DEPTH, h, t);
         }
       EACH (i, HELD_ROWS)

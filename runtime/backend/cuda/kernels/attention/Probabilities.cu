@@ -1,6 +1,8 @@
 // One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`. kept: where KEEPS,
-// log sum e^score of each row goes there; where KNOWN, it is there.
-extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias, T *__restrict__ kept) {
+// log sum e^score of each row goes there; where KNOWN, it is there. Where DROPS, what is stored is multiplied by what
+// dropout keeps.
+extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias, T *__restrict__ kept,
+                             const M *__restrict__ keep) {
   __shared__ double shared[BLOCK];
   const int t = (int)threadIdx.x;
   for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
@@ -29,7 +31,11 @@ extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias,
       mine += (double)op_exp((T)((double)p[j] - top));
     const double sum = total(mine, shared, t, false);
     for (i64 j = t; j < KEYS; j += BLOCK)
+#if DROPS
+      p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum * ((double)KEEP(line * KEYS + j) * KEEP_SCALE));
+#else
       p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum);
+#endif
 #if KEEPS
     if (t == 0)
       kept[line] = (T)(top + op_log(sum));

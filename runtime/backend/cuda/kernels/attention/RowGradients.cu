@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256, 1)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const B *__restrict__ bias,
-      const T *__restrict__ dy, const A *__restrict__ statistics, S *__restrict__ dq) {
+      const T *__restrict__ dy, const A *__restrict__ statistics, S *__restrict__ dq, const M *__restrict__ keep) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x;
   const i64 tiles = (ROWS + TILE - 1) / TILE;
@@ -21,8 +21,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         product(s, pq, Q_STRIDE, rows, pk + key0 * K_STRIDE, K_STRIDE, keys, DEPTH, h, t);
         probabilities(s, statistics, line, first, rows, key0, keys, bias_of(bias, batch, head), t);
         product(d, py, Y_STRIDE, rows, pv + key0 * V_STRIDE, V_STRIDE, keys, WIDTH, h, t);
-        gradients(d, s, statistics, line, first, rows, key0, keys, t);
-        keep(d, false, h, t);
+        gradients(d, s, statistics, line, first, rows, key0, keys, keep_of(keep, batch, head), t);
+        share(d, false, h, t);
         accumulate(o, false, pk + key0 * K_STRIDE, K_STRIDE, keys, column, DEPTH, h, t);
       }
       EACH (i, HELD_ROWS)

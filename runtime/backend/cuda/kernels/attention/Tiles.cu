@@ -6,6 +6,17 @@ __device__ inline i64 inside(i64 row) { return INSIDE; }
 __device__ inline A score(A product, i64 row, i64 key, const B *bias) {
   return (key < inside(row) ? (A)SCALE * product : (A)OUTSIDE) + (A)(BIAS(row * BIAS_ROW + key * BIAS_KEY));
 }
+// What dropout makes of a probability, or of its gradient; `keep` begins with the head's first score.
+__device__ inline A dropped(A p, i64 row, i64 key, const M *keep) {
+#if HAS_KEEP
+  return p * ((A)KEEP(row * KEYS + key) * (A)KEEP_SCALE);
+#else
+  return p;
+#endif
+}
+__device__ inline const M *keep_of(const M *keep, i64 batch, i64 head) {
+  return HAS_KEEP ? keep + (batch * HEADS + head) * ROWS * KEYS : keep;
+}
 __device__ inline const B *bias_of(const B *bias, i64 batch, i64 head) {
   i64 at = head * BIAS_HEAD;
   BIAS_BASE(void) batch;
