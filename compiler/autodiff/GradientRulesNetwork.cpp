@@ -108,12 +108,14 @@ static AttentionOp withStatistics(AttentionOp op, Context &c) {
 static void attention(AttentionOp op, Context &c) {
   if (op.getBias() && c.needs(3))
     return c.fail("its bias has no gradient rule");
+  if (op.getKeep() && c.needs(op->getNumOperands() - 1))
+    return c.fail("what dropout keeps has no gradient rule");
   if (op.getKeepsStatistics() && c.dy(1))
     return c.fail("its statistics may only feed its gradient, but the loss depends on them");
   AttentionOp kept = withStatistics(op, c);
   auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), kept.getY(), kept.getStatistics(),
-                                        op.getBias(), op.getScale(), op.getCausal(), op.getOutside(), op.getStart(),
-                                        op.getRowsFirst());
+                                        op.getMore(), op.getScale(), op.getCausal(), op.getOutside(), op.getStart(),
+                                        op.getRowsFirst(), op.getKeepScaleAttr());
   for (unsigned i = 0; i < 3; ++i)
     c.give(i, grad->getResult(i));
 }

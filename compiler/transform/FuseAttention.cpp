@@ -10,13 +10,21 @@
 //   %p = softmax %m
 //   %y = matmul %p, %v        ->    %y = attention %q, %k, %v, %mask {scale = 0.125, causal, outside = -1e4}
 //
+// Between the softmax and the second product there may be dropout. What it keeps becomes an operand of attention and of
+// its gradient; the random numbers stay an operator of their own. So they are the same as before, and graph-recompute
+// decides, as for other values, whether memory holds what is kept until the gradient or it is drawn again.
+//
+//   %f = select %drop, 0, 1.25      %keep = not %drop
+//   %d = mul %p, %f
+//   %y = matmul %d, %v        ->    %y = attention %q, %k, %v, %mask, %keep {.., keep_scale = 1.25}
+//
 // Transposes that bring heads before rows are removed if q, k and v all have one (rows_first), also where they are
 // slices of one transposed tensor: then the tensor is sliced as it is. Copies of k and v for every group of queries are
 // removed, too (grouped-query attention).
 //
 // The result is unchanged. A mask that replaces scores becomes a bias only if it replaces them by -infinity. For a
 // triangle that replaces them by another number, the attribute `outside` is that number. The pass does not fuse
-//   - scores that another operator reads, for example dropout of the probabilities, which needs a mask of their size;
+//   - scores and probabilities that another operator reads;
 //   - a bias that is trained (relative positions), since graph.attention has no gradient for the bias;
 //   - operators that the option `keep` names, since a user's strategy names them;
 //   - 16-bit models, since the fused kernels compute in float32 and would convert all operands.
@@ -186,9 +194,16 @@ private:
     if (rank < 3 || int64_t(softmax.getDim()) != rank - 1 || !softmax.getY().hasOneUse() ||
         !(element.isF32() || element.isF64()) || !mayGo(softmax))
       return false;
-    second_ = dyn_cast<MatMulOp>(*softmax.getY().user_begin());
-    if (!second_ || second_.getA() != softmax.getY() || second_.getTransposeA() || second_.getWide() ||
-        !sameBatch(second_.getB(), softmax.getY()) || !mayGo(second_))
+    dropout_ = {};
+    Value p = softmax.getY();
+    if (auto mul = dyn_cast<MulOp>(*p.user_begin())) {
+      if (!matchDropout(mul, p))
+        return false;
+      p = mul.getY();
+    }
+    second_ = dyn_cast<MatMulOp>(*p.user_begin());
+    if (!second_ || second_.getA() != p || second_.getTransposeA() || second_.getWide() ||
+        !sameBatch(second_.getB(), p) || !mayGo(second_))
       return false;
     scale_ = 1;
     causal_ = false;
@@ -197,6 +212,19 @@ private:
     biases_.clear();
     masks_.clear();
     return matchScores(softmax.getX());
+  }
+
+  /// Matches a product of the probabilities with 0 where a condition says so, and with one number elsewhere.
+  bool matchDropout(MulOp mul, Value p) {
+    auto factor = (mul.getA() == p ? mul.getB() : mul.getA()).getDefiningOp<SelectOp>();
+    if (!factor || !mul.getY().hasOneUse() || mul.getType() != p.getType() || !mayGo(mul) || !mayGo(factor) ||
+        shapeOf(factor.getCond()) != shapeOf(p))
+      return false;
+    const std::optional<double> a = splatOf(factor.getA()), b = splatOf(factor.getB());
+    if (!a || !b || (*a == 0) == (*b == 0))
+      return false;
+    dropout_ = {factor, *a != 0, *a != 0 ? *a : *b};
+    return true;
   }
 
   /// Matches the softmax's operand, from the outside to the inside: additions and masks, a triangle, scalings, the
@@ -381,11 +409,21 @@ private:
     }
     for (Value b : biases_)
       bias = bias ? writer_.add(bias, b) : b;
+    SmallVector<Value> more;
+    if (bias)
+      more.push_back(bias);
+    FloatAttr keepScale;
+    if (dropout_.factor) {
+      writer_.setName(base.empty() ? base : base + "/keep");
+      more.push_back(dropout_.whereTrue ? dropout_.factor.getCond()
+                                        : writer_.make<NotOp>(dropout_.factor.getCond()).getY());
+      keepScale = FloatAttr::get(Float64Type::get(func_.getContext()), dropout_.scale);
+    }
     if (!base.empty())
       writer_.takeName(second_);
     writer_.setName(base);
-    auto made = writer_.make<AttentionOp>(operands[0], operands[1], operands[2], bias, llvm::APFloat(scale_), causal_,
-                                          llvm::APFloat(outside_), uint64_t(start_), rowsFirst);
+    auto made = writer_.make<AttentionOp>(operands[0], operands[1], operands[2], more, llvm::APFloat(scale_), causal_,
+                                          llvm::APFloat(outside_), uint64_t(start_), rowsFirst, keepScale);
     replace(made, rowsFirst);
   }
 
@@ -418,6 +456,11 @@ private:
   bool causal_ = false;
   int64_t start_ = 0;
   SmallVector<Value> biases_;
+  struct Dropout {
+    SelectOp factor;        // null: there is none
+    bool whereTrue = false; // its condition says what is kept, not what is dropped
+    double scale = 1;       // of what is kept
+  } dropout_;
   SmallVector<std::pair<Value, bool>> masks_; // condition; whether scores stay where it is true
 };
 

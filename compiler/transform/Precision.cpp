@@ -143,6 +143,14 @@ private:
     Operation *maker = v.getDefiningOp();
     return isSingle(v) && (narrowForms_.contains(v) || (maker && isElementwise(maker)));
   }
+  /// The value as a factor of a product. What is true or false, as what dropout keeps, is 1 or 0 there: in the form in
+  /// which libraries multiply it, and the loop that makes it stores nothing else.
+  Value factorForm(Value v, Operation *op) {
+    if (!elementTypeOf(v).isInteger(1))
+      return narrowForm(v, op);
+    Value &known = narrowForms_[v];
+    return known ? known : known = makeNarrowForm(v, op);
+  }
   Value makeNarrowForm(Value v, Operation *op) {
     if (std::optional<double> splat = splatOf(v)) {
       moveBehind(v, op);
@@ -188,7 +196,7 @@ private:
     Precision kind = precisionOf(op);
     if (kind == Precision::Products && isSingle(op->getResult(0))) {
       for (OpOperand &operand : op->getOpOperands())
-        operand.set(isFactor(operand) ? narrowForm(operand.get(), op) : wideForm(operand.get(), op));
+        operand.set(isFactor(operand) ? factorForm(operand.get(), op) : wideForm(operand.get(), op));
       op->setAttr(kWide, UnitAttr::get(op->getContext()));
     } else if (runsNarrow(op)) {
       for (OpOperand &operand : op->getOpOperands())

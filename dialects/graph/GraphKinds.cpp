@@ -127,10 +127,18 @@ Precision precisionOf(Operation *op) {
   return op->hasTrait<GraphNormalizes>() ? Precision::Normalizes : Precision::Wide;
 }
 
+static bool isLastOf(OpOperand &operand, Value last) {
+  return last && operand.getOperandNumber() + 1 == operand.getOwner()->getNumOperands();
+}
+
 bool isFactor(OpOperand &operand) {
   return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
-      .Case([&](AttentionOp o) { return operand.getOperandNumber() <= o.getVMutable().getOperandNumber(); })
-      .Case([&](AttentionGradOp o) { return operand.getOperandNumber() <= o.getYMutable().getOperandNumber(); })
+      .Case([&](AttentionOp o) {
+        return operand.getOperandNumber() <= o.getVMutable().getOperandNumber() || isLastOf(operand, o.getKeep());
+      })
+      .Case([&](AttentionGradOp o) {
+        return operand.getOperandNumber() <= o.getYMutable().getOperandNumber() || isLastOf(operand, o.getKeep());
+      })
       .Default([](Operation *) { return true; });
 }
 

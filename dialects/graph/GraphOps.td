@@ -529,7 +529,17 @@ class Graph_AttentionBase<string mnemonic>
   dag scoreAttributes = (ins F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
                              DefaultValuedAttr<F64Attr, "0.0">:$outside,
                              DefaultValuedAttr<I64Attr, "0">:$start,
-                             DefaultValuedAttr<BoolAttr, "false">:$rows_first, UnitAttr:$wide);
+                             DefaultValuedAttr<BoolAttr, "false">:$rows_first, OptionalAttr<F64Attr>:$keep_scale,
+                             UnitAttr:$wide);
+  // `more`: the bias, if there is one; then, if there is `keep_scale`, what dropout keeps.
+  let extraClassDeclaration = [{
+    ::mlir::Value getBias() {
+      return getMore().size() > (getKeepScale() ? 1 : 0) ? ::mlir::Value(getMore().front()) : ::mlir::Value();
+    }
+    ::mlir::Value getKeep() {
+      return getKeepScale() && !getMore().empty() ? ::mlir::Value(getMore().back()) : ::mlir::Value();
+    }
+  }];
 }
 
 def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
@@ -546,25 +556,28 @@ def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
     h > u, the heads of q are (u g) and those of k and v are u. A cut of e makes every rank compute all scores.
     `keeps_statistics`: the second result [b.., h, m] (with `rows_first`, too) is log sum e^score of each row, for the
     gradient; of the type of the scores. In the rule it is "b.. h m": a cut of e leaves it whole.
+    `keep_scale`: the last operand [b.., h, m, n] (with `rows_first`, too) says what dropout keeps of the probabilities,
+    true or 1, and what not, false or 0; y = (softmax(scores) * keep * keep_scale) v. Its type is i1 or that of q.
   }];
-  let arguments = !con((ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Optional<Graph_Tensor>:$bias),
+  let arguments = !con((ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Variadic<Graph_Tensor>:$more),
                        scoreAttributes, (ins UnitAttr:$keeps_statistics));
   let results = (outs Graph_Tensor:$y, Optional<Graph_Tensor>:$statistics);
 }
 
 def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
-  let summary = "dy, q, k, v, y, statistics, bias -> dq, dk, dv; the bias has no gradient";
+  let summary = "dy, q, k, v, y, statistics, bias, keep -> dq, dk, dv; bias and keep have no gradient";
   let description = [{
-    y and statistics are what attention made of q, k, v and bias. So the probabilities are p = e^(scores - statistics),
-    no tensor of the size of the scores is kept, and no row is summed again: dp = dy v^T, ds = p * (dp - sum(dy * y)
+    y and statistics are what attention made of the other operands. So the probabilities are
+    p = e^(scores - statistics), no tensor of the size of the scores is kept, and no row is summed again: dp = dy v^T, ds = p * (dp - sum(dy * y)
     along e), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient goes through pairs that are outside.
+    With dropout the p of dv and the dp of ds are multiplied by keep * keep_scale.
     A statistic so large that it tells p too roughly is made again.
     Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e, b.. h m e, b.. h m -> b.. h m d, b.. h n d, b.. h n e | sum m
     | whole n d e | linear 0", with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv
     partial.
   }];
   let arguments = !con((ins Graph_Tensor:$dy, Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Graph_Tensor:$y,
-                            Graph_Tensor:$statistics, Optional<Graph_Tensor>:$bias), scoreAttributes);
+                            Graph_Tensor:$statistics, Variadic<Graph_Tensor>:$more), scoreAttributes);
   let results = (outs Graph_Tensor:$dq, Graph_Tensor:$dk, Graph_Tensor:$dv);
 }
 

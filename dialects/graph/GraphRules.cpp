@@ -205,9 +205,9 @@ Expected<ShardingRule> ScatterAddOp::getShardingRule() {
 }
 
 namespace {
-/// The rule of attention or its gradient. `text` lists the tensors without the bias, each as one word: "qX" has the
+/// The rule of attention or its gradient. `text` lists the tensors before the bias, each as one word: "qX" has the
 /// rows and heads of q and then X, "kX" those of k and v and then X, "s" the heads and then the rows of q. The factors
-/// of the bias follow from its extents.
+/// of the bias, and of what dropout keeps, follow from their extents.
 template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
   bool rowsFirst = op.getRowsFirst();
   int64_t heads = tensor(op.getQ()).getDimSize(tensor(op.getQ()).getRank() - (rowsFirst ? 2 : 3));
@@ -228,22 +228,25 @@ template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef tex
   if (grouped && clauses.contains("sum m"))
     rule += " | sum g";
   SmallVector<Shape> operands = dist::operandShapes(op);
-  Shape bias = op.getBias() ? operands.pop_back_val() : Shape();
+  const SmallVector<Shape> more(operands.end() - op.getMore().size(), operands.end());
+  operands.truncate(operands.size() - more.size());
   Expected<ShardingRule> result = ShardingRule::parse(rule, operands, dist::resultShapes(op));
-  if (!result || !op.getBias())
+  if (!result)
     return result;
-  // The bias broadcasts to the scores [b.., heads, m, n], aligned at the end. A dimension of extent 1 has no factor.
+  // These broadcast to the scores [b.., heads, m, n], aligned at the end. A dimension of extent 1 has no factor.
   const ShardingRule::TensorFactors &q = result->operands[op.getQMutable().getOperandNumber()];
   ShardingRule::TensorFactors scores(q.begin(), q.end() - 3);
   size_t rank = q.size();
   scores.push_back(q[rank - (rowsFirst ? 2 : 3)]);
   scores.push_back(q[rank - (rowsFirst ? 3 : 2)]);
   scores.push_back({result->findFactor("n")});
-  ShardingRule::TensorFactors own(scores.end() - bias.size(), scores.end());
-  for (size_t d = 0; d < bias.size(); ++d)
-    if (bias[d] == 1)
-      own[d].clear();
-  result->operands.push_back(std::move(own));
+  for (const Shape &shape : more) {
+    ShardingRule::TensorFactors own(scores.end() - shape.size(), scores.end());
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (shape[d] == 1)
+        own[d].clear();
+    result->operands.push_back(std::move(own));
+  }
   return result;
 }
 } // namespace

@@ -363,9 +363,10 @@ LogicalResult AvgPoolGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor ad
 }
 
 namespace {
-/// q, k, v and bias of attention must fit together.
-LogicalResult checkAttention(Loc loc, Value qValue, Value kValue, Value vValue, Value biasValue, bool rowsFirst) {
-  RankedTensorType q = tensor(qValue), k = tensor(kValue), v = tensor(vValue);
+/// q, k, v, bias and what dropout keeps must fit together.
+template <typename Adaptor> LogicalResult checkAttention(Loc loc, Adaptor adaptor) {
+  RankedTensorType q = tensor(adaptor.getQ()), k = tensor(adaptor.getK()), v = tensor(adaptor.getV());
+  const bool rowsFirst = adaptor.getRowsFirst();
   int64_t rank = q.getRank();
   if (rank < 3 || k.getRank() != rank || v.getRank() != rank)
     return fail(loc, "attention needs q, k and v of one rank, at least 3");
@@ -384,10 +385,22 @@ LogicalResult checkAttention(Loc loc, Value qValue, Value kValue, Value vValue, 
     return fail(loc, "rows of q and k differ in length");
   if (v.getDimSize(row) != k.getDimSize(row) || k.getDimSize(row) < 1)
     return fail(loc, "k and v differ in length");
-  if (!biasValue)
-    return success();
   scores.append({heads, q.getDimSize(row), k.getDimSize(row)});
-  RankedTensorType bias = tensor(biasValue);
+  ValueRange more = adaptor.getMore();
+  if (adaptor.getKeepScale()) {
+    if (more.empty())
+      return fail(loc, "attention with keep_scale has no operand that says what is kept");
+    RankedTensorType keep = tensor(more.back());
+    if ((!keep.getElementType().isInteger(1) && keep.getElementType() != q.getElementType()) ||
+        keep.getShape() != ArrayRef<int64_t>(scores))
+      return fail(loc, "what dropout keeps is not one i1, or number of q's type, for each score");
+    more = more.drop_back();
+  }
+  if (more.empty())
+    return success();
+  if (more.size() > 1)
+    return fail(loc, "attention has one bias at most");
+  RankedTensorType bias = tensor(more.front());
   std::optional<dist::Shape> both = broadcastShapes(bias.getShape(), scores);
   const Type scoreType = productElement(q.getElementType(), true);
   if ((bias.getElementType() != q.getElementType() && bias.getElementType() != scoreType) || bias.getRank() > rank ||
@@ -414,8 +427,7 @@ template <typename Adaptor> RankedTensorType statisticsType(Adaptor adaptor) {
 } // namespace
 
 LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
-  if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
-                            adaptor.getRowsFirst())))
+  if (failed(checkAttention(loc, adaptor)))
     return failure();
   results.push_back(mixedType(adaptor, adaptor.getWide()));
   if (adaptor.getKeepsStatistics())
@@ -424,8 +436,7 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adap
 }
 
 LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
-  if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
-                            adaptor.getRowsFirst())))
+  if (failed(checkAttention(loc, adaptor)))
     return failure();
   const RankedTensorType y = mixedType(adaptor, /*wide=*/false);
   if (tensor(adaptor.getDy()) != y || tensor(adaptor.getY()) != y)

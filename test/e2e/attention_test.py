@@ -213,10 +213,36 @@ def users_strategies_speak_of_the_products(c):
 
 
 @case
-def dropout_stays_in_parts(c):
-    c.network(dropout=0.1)
-    plan = c.compile()
-    assert "attention" not in kinds(plan) and "softmax" in kinds(plan), kinds(plan)
+def dropout_draws_the_numbers_of_its_parts(c):
+    c.network()
+    without = c.losses(c.compile(), *PRECISE)
+    for causal in (False, True):
+        c.network(causal, dropout=0.25)
+        parts, whole = c.compile("--no-fuse-attention"), c.compile()
+        assert kinds(whole).count("attention") == kinds(whole).count("attention_grad") == LAYERS, kinds(whole)
+        assert "softmax" not in kinds(whole) and "softmax" in kinds(parts), (kinds(whole), kinds(parts))
+        assert "random" not in " ".join(op["name"] for op in operators(whole, "infer")), operators(whole, "infer")
+        expected, single = c.losses(parts, *PRECISE), c.losses(parts)
+        assert np.abs(expected - without).max() > 1e-4, (expected, without)
+        equal(c.losses(whole, *PRECISE), expected, 1e-10)
+        equal(c.losses(whole), single, 1e-5)
+        equal(c.losses(c.compile("--precision", "bf16")), expected, 2e-2)
+        for mesh, mode in (("data=4", "data"), ("data=2,model=2", "auto"), ("model=4", "auto")):
+            plan = c.compile(mesh=mesh, mode=mode)
+            assert "attention" in kinds(plan), kinds(plan)
+            equal(c.losses(plan, *PRECISE), expected, 1e-10)
+            equal(c.losses(plan), single, 1e-5)
+    arena = [json.loads((plan / "report.json").read_text())["memory"]["arena_bytes"] for plan in (whole, parts)]
+    assert arena[0] < arena[1], arena
+    # Drawn again for the gradient, they are the same.
+    for level in ("cheap", "full"):
+        again = c.compile("--recompute", level, mesh="data=2,model=2", mode="auto")
+        assert any(op["name"].startswith("again/") for op in operators(again)), operators(again)
+        equal(c.losses(again, *PRECISE), expected, 1e-10)
+        equal(c.losses(c.compile("--recompute", level, "--precision", "bf16")), expected, 2e-2)
+    text = c.run(c.bin / "tessera-run", c.compile(mesh="data=2,model=2", mode="auto"), "--verify", "--steps", STEPS, "--data",
+                 f"npy:{c.folder}/x.npy,{c.folder}/y.npy")
+    assert "verified" in text, text
 
 
 @case

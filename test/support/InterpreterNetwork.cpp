@@ -210,7 +210,7 @@ static void softmaxLikeGrad(Call &c, bool logarithm) {
 /// Attention with all scores written down. Tensors are [batch.., heads, rows, depth], or with rows before heads.
 struct Attention {
   Call &c;
-  const Tensor &q, &k, &v, *statistics, *bias;
+  const Tensor &q, &k, &v, *statistics, *bias = nullptr, *keep = nullptr;
   bool rowsFirst;
   size_t rank = q.shape.size();
   int64_t rows = q.shape[rank - (rowsFirst ? 3 : 2)], keys = k.shape[rank - (rowsFirst ? 3 : 2)];
@@ -218,11 +218,24 @@ struct Attention {
   int64_t depth = q.shape.back(), width = v.shape.back();
   double scale = c.real("scale");
 
-  /// The gradient: dy, q, k, v, y, statistics, bias.
+  /// The gradient: dy, q, k, v, y, statistics, bias, keep.
   Attention(Call &call, bool gradient)
       : c(call), q(*c.in[gradient ? 1 : 0]), k(*c.in[gradient ? 2 : 1]), v(*c.in[gradient ? 3 : 2]),
-        statistics(gradient ? c.in[5] : nullptr),
-        bias(c.in.size() > (gradient ? 6 : 3) ? c.in[gradient ? 6 : 3] : nullptr), rowsFirst(c.flag("rows_first")) {}
+        statistics(gradient ? c.in[5] : nullptr), rowsFirst(c.flag("rows_first")) {
+    ArrayRef<const Tensor *> more = c.in.drop_front(gradient ? 6 : 3);
+    if (c.attributes.contains("keep_scale")) {
+      keep = more.back();
+      more = more.drop_back();
+    }
+    if (!more.empty())
+      bias = more.front();
+  }
+  /// By what dropout multiplies a probability.
+  double kept(ArrayRef<int64_t> batch, int64_t head, int64_t row, int64_t key) const {
+    SmallVector<int64_t> index(batch);
+    index.append({head, row, key});
+    return keep ? c.real("keep_scale") * broadcastAt(*keep, index) : 1;
+  }
 
   size_t at(const Tensor &t, ArrayRef<int64_t> batch, int64_t head, int64_t row, int64_t i) const {
     SmallVector<int64_t> index(batch);
@@ -272,7 +285,8 @@ static void attention(Call &c) {
       c.out[1].data[a.line(c.out[1], batch, h, i)] = statistic;
     for (int64_t j = 0; j < a.keys; ++j)
       for (int64_t e = 0; e < a.width; ++e)
-        c.out[0].data[a.at(c.out[0], batch, h, i, e)] += p[size_t(j)] * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
+        c.out[0].data[a.at(c.out[0], batch, h, i, e)] +=
+            p[size_t(j)] * a.kept(batch, h, i, j) * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
   });
 }
 
@@ -287,7 +301,7 @@ static void attentionGrad(Call &c) {
       mean += dy.data[a.at(dy, batch, h, i, e)] * y.data[a.at(y, batch, h, i, e)];
     for (int64_t j = 0; j < a.keys; ++j) {
       for (int64_t e = 0; e < a.width; ++e) {
-        double g = dy.data[a.at(dy, batch, h, i, e)];
+        double g = dy.data[a.at(dy, batch, h, i, e)] * a.kept(batch, h, i, j);
         dp[size_t(j)] += g * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
         dv.data[a.at(dv, batch, h / a.group, j, e)] += g * p[size_t(j)];
       }

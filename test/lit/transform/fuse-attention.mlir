@@ -116,7 +116,75 @@ func.func @forward(%qk: tensor<2x5x4x16xf32>, %v: tensor<2x4x5x8xf32>) -> tensor
 
 // -----
 
-// Dropout of the probabilities.
+// Dropout of the probabilities, as an exporter's Dropout is imported.
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[R:.*]] = graph.random
+// CHECK: %[[DROP:.*]] = graph.lt %[[R]]
+// CHECK-NEXT: %[[KEEP:.*]] = graph.not %[[DROP]] {graph.name = "mix/keep"}
+// CHECK-NEXT: graph.attention %arg0, %arg0, %arg0, %arg2, %[[KEEP]] {graph.name = "mix", keep_scale = 1.250000e+00 : f64, scale = 1.000000e+00 : f64}
+// CHECK-SAME: (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<3xf32>, tensor<2x3x3xi1>) -> tensor<2x3x4xf32>
+// CHECK-NEXT: return
+func.func @forward(%q: tensor<2x3x4xf32>, %step: tensor<i64>, %bias: tensor<3xf32>) -> tensor<2x3x4xf32> {
+  %ratio = graph.constant dense<0.2> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %more = graph.constant dense<1.25> : tensor<f32>
+  %s = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %m = graph.add %s, %bias : (tensor<2x3x3xf32>, tensor<3xf32>) -> tensor<2x3x3xf32>
+  %p = graph.softmax %m {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %r = graph.random %step {seed = 1 : i64, stream = 2 : i64} : (tensor<i64>) -> tensor<2x3x3xf32>
+  %drop = graph.lt %r, %ratio : (tensor<2x3x3xf32>, tensor<f32>) -> tensor<2x3x3xi1>
+  %f = graph.select %drop, %zero, %more : (tensor<2x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %d = graph.mul %p, %f : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y = graph.matmul %d, %q {graph.name = "mix"} : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %y : tensor<2x3x4xf32>
+}
+
+// -----
+
+// The condition says what is kept, and the factor stands first.
+// CHECK-LABEL: func.func @forward
+// CHECK: graph.attention %arg0, %arg0, %arg0, %arg1 {keep_scale = 2.000000e+00 : f64, scale = 1.000000e+00 : f64}
+func.func @forward(%q: tensor<2x3x4xf32>, %keep: tensor<2x3x3xi1>) -> tensor<2x3x4xf32> {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %s = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %p = graph.softmax %s {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %f = graph.select %keep, %two, %zero : (tensor<2x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %d = graph.mul %f, %p : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y = graph.matmul %d, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %y : tensor<2x3x4xf32>
+}
+
+// -----
+
+// Two numbers of which none is 0, one for a whole head, and probabilities that something else reads, too.
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+func.func @forward(%q: tensor<2x3x4xf32>, %keep: tensor<2x3x3xi1>, %head: tensor<2x1x1xi1>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x3xf32>) {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %s = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %p = graph.softmax %s {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %f = graph.select %keep, %two, %one : (tensor<2x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %d = graph.mul %p, %f : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y = graph.matmul %d, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %t = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %o = graph.softmax %t {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %g = graph.select %head, %two, %zero : (tensor<2x1x1xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1xf32>
+  %e = graph.mul %o, %g : (tensor<2x3x3xf32>, tensor<2x1x1xf32>) -> tensor<2x3x3xf32>
+  %x = graph.matmul %e, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %u = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %w = graph.softmax %u {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %h = graph.select %keep, %two, %zero : (tensor<2x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %a = graph.mul %w, %h : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %z = graph.matmul %a, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %y, %x, %z, %a : tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x3xf32>
+}
+
+// -----
+
+// Probabilities that are multiplied by anything.
 // CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.attention
 func.func @forward(%q: tensor<2x3x4xf32>, %drop: tensor<2x3x3xf32>) -> tensor<2x3x4xf32> {

@@ -239,6 +239,20 @@ TEST_CASE("gradients of attention") {
             bias +
             "xf64>) -> tensor<2x2x3x3xf64>\n"
             "return %y : tensor<2x2x3x3xf64> }");
+  // What dropout keeps, some pairs of rows and keys; beside a bias and without one.
+  for (std::string bias : {"", "%b, "})
+    for (std::string more : {std::string(), causal})
+      check("func.func @f(%q: tensor<2x4x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x3xf64>, "
+            "%i: tensor<2x4x3x5xi64>) -> tensor<2x4x3x3xf64> {\n"
+            "%one = graph.constant dense<1> : tensor<i64>\n"
+            "%keep = graph.le %one, %i : (tensor<i64>, tensor<2x4x3x5xi64>) -> tensor<2x4x3x5xi1>\n"
+            "%b = graph.cast %i : (tensor<2x4x3x5xi64>) -> tensor<2x4x3x5xf64>\n"
+            "%y = graph.attention %q, %k, %v, " +
+            bias + "%keep {" + attributes(more) +
+            ", keep_scale = 1.5 : f64} : (tensor<2x4x3x4xf64>, tensor<2x2x5x4xf64>, tensor<2x2x5x3xf64>, " +
+            (bias.empty() ? "" : "tensor<2x4x3x5xf64>, ") +
+            "tensor<2x4x3x5xi1>) -> tensor<2x4x3x3xf64>\n"
+            "return %y : tensor<2x4x3x3xf64> }");
 }
 
 TEST_CASE("several uses and several results add up") {

@@ -67,6 +67,20 @@ TEST_CASE("rules of attention") {
              "tensor<8x4xf32>, tensor<8x4x1xf32>) -> (tensor<4x8x6xf32>, tensor<5x2x6xf32>, tensor<5x2x3xf32>)") ==
       "m (u g) e, m (u g) d, n u d, n u e, m (u g) e, (u g) m, (u g) m 1 -> m (u g) d, n u d, n u e | sum m | sum g | "
       "whole e | whole d | whole n {m=4, u=2, g=4, e=3, d=6, n=5}");
+  // What dropout keeps is cut as the scores would be, with a bias and without.
+  CHECK(ruleOf("%q: tensor<2x4x8x6xf32>, %k: tensor<2x5x8x6xf32>, %b: tensor<5xf32>, %keep: tensor<2x8x4x5xi1>",
+               "graph.attention %q, %k, %k, %b, %keep {scale = 1.0 : f64, rows_first = true, keep_scale = 2.0 : f64} : "
+               "(tensor<2x4x8x6xf32>, tensor<2x5x8x6xf32>, tensor<2x5x8x6xf32>, tensor<5xf32>, tensor<2x8x4x5xi1>) -> "
+               "tensor<2x4x8x6xf32>") == "b0 m h d, b0 n h d, b0 n h e, n, b0 h m n -> b0 m h e | whole d | whole n "
+                                         "{b0=2, m=4, h=8, d=6, n=5, e=6}");
+  CHECK(ruleOf("%y: tensor<2x8x4x3xf32>, %q: tensor<2x8x4x6xf32>, %k: tensor<2x2x5x6xf32>, %v: tensor<2x2x5x3xf32>, "
+               "%s: tensor<2x8x4xf32>, %keep: tensor<2x8x4x5xi1>",
+               "graph.attention_grad %y, %q, %k, %v, %y, %s, %keep {scale = 1.0 : f64, keep_scale = 2.0 : f64} : "
+               "(tensor<2x8x4x3xf32>, tensor<2x8x4x6xf32>, tensor<2x2x5x6xf32>, tensor<2x2x5x3xf32>, "
+               "tensor<2x8x4x3xf32>, tensor<2x8x4xf32>, tensor<2x8x4x5xi1>) -> (tensor<2x8x4x6xf32>, "
+               "tensor<2x2x5x6xf32>, tensor<2x2x5x3xf32>)") ==
+        "b0 (u g) m e, b0 (u g) m d, b0 u n d, b0 u n e, b0 (u g) m e, b0 (u g) m, b0 (u g) m n -> b0 (u g) m d, "
+        "b0 u n d, b0 u n e | sum g | sum m | whole e | whole d | whole n {b0=2, u=2, g=4, m=4, e=3, d=6, n=5}");
 }
 
 TEST_CASE("rules of contractions") {

@@ -128,3 +128,45 @@ func.func @gradient_keys(%y: tensor<2x4x8x2xf32>, %q: tensor<2x4x8x2xf32>, %k: t
   %0:3 = graph.attention_grad %y, %q, %k, %v, %y, %s {scale = 0.5 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x6x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>)
   return
 }
+
+// -----
+
+func.func @keep(%q: tensor<2x4x8x2xf32>) {
+  // expected-error @+1 {{attention with keep_scale has no operand that says what is kept}}
+  %0 = graph.attention %q, %q, %q {scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>) -> tensor<2x4x8x2xf32>
+  return
+}
+
+// -----
+
+func.func @keep_shape(%q: tensor<2x4x8x2xf32>, %keep: tensor<2x1x8x8xi1>) {
+  // expected-error @+1 {{what dropout keeps is not one i1, or number of q's type, for each score}}
+  %0 = graph.attention %q, %q, %q, %keep {scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x1x8x8xi1>) -> tensor<2x4x8x2xf32>
+  return
+}
+
+// -----
+
+func.func @keep_type(%q: tensor<2x4x8x2xf32>, %keep: tensor<2x4x8x8xbf16>) {
+  // expected-error @+1 {{what dropout keeps is not one i1, or number of q's type, for each score}}
+  %0 = graph.attention %q, %q, %q, %keep {scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x8xbf16>) -> tensor<2x4x8x2xf32>
+  return
+}
+
+// -----
+
+func.func @biases(%q: tensor<2x4x8x2xf32>, %b: tensor<8xf32>) {
+  // expected-error @+1 {{attention has one bias at most}}
+  %0 = graph.attention %q, %q, %q, %b, %b {scale = 0.5 : f64} : (tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<2x4x8x2xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x4x8x2xf32>
+  return
+}
+
+// -----
+
+// With a bias and without, rows first or heads: what is kept lies like the scores.
+func.func @kept(%q: tensor<2x8x4x2xf32>, %b: tensor<8xf32>, %keep: tensor<2x4x8x8xi1>, %one: tensor<2x4x8x8xf32>, %s: tensor<2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %q, %b, %keep {rows_first = true, scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<8xf32>, tensor<2x4x8x8xi1>) -> tensor<2x8x4x2xf32>
+  %1 = graph.attention %q, %q, %q, %one {rows_first = true, scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x4x8x8xf32>) -> tensor<2x8x4x2xf32>
+  %2:3 = graph.attention_grad %0, %q, %q, %q, %0, %s, %b, %keep {rows_first = true, scale = 0.5 : f64, keep_scale = 2.0 : f64} : (tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x4x8xf32>, tensor<8xf32>, tensor<2x4x8x8xi1>) -> (tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>, tensor<2x8x4x2xf32>)
+  return
+}
