@@ -100,8 +100,9 @@ typedef struct {
 } TesseraConv;
 
 /* The tensors of attention: y = softmax(scale * q k^T + bias) v per batch and head, and its gradient. Statistics are the
-   logarithm of each row's sum of exponentials, delta is dy . y of each row, which the gradient writes; both are F32,
-   [batch, head, row]. */
+   logarithm of each row's sum of exponentials, delta is what the gradient writes of each row, dy . y and with dropout
+   dy . y / keepScale; both are F32, [batch, head, row]. Keep is what dropout keeps, 1 or 0 of the type of q,
+   [batch, head, row, key]. */
 enum {
   TESSERA_ATTENTION_Q = 0,
   TESSERA_ATTENTION_K,
@@ -114,6 +115,7 @@ enum {
   TESSERA_ATTENTION_BIAS,
   TESSERA_ATTENTION_STATISTICS,
   TESSERA_ATTENTION_DELTA,
+  TESSERA_ATTENTION_KEEP,
   TESSERA_ATTENTION_TENSORS
 };
 
@@ -123,15 +125,15 @@ enum {
    the first eight tensors lie as many elements apart as `apart` says [tensor][batch, head, row]; the elements of a
    row lie side by side. causal: a row sees the keys up to its own number, and the probability of the others is 0.
    biasType: F32, or that of q; 0: there is none. Its elements are biasApart apart by batch, head, row and key; 0: it is
-   stretched. Probabilities are rounded to the type of q before they are multiplied. All tensors begin at multiples of 16
-   bytes. */
+   stretched. dropout: probabilities are multiplied by keep and keepScale before they are multiplied with v. They are
+   rounded to the type of q for that. All tensors begin at multiples of 16 bytes. */
 typedef struct {
   int32_t gradient, dtype, causal, statistics;
-  int32_t biasType, reserved;
+  int32_t biasType, dropout;
   int64_t batches, heads, keyHeads, rows, keys, depth, width;
   int64_t apart[8][3];
   int64_t biasApart[4];
-  double scale;
+  double scale, keepScale;
 } TesseraAttention;
 
 /* Of a library call. bias and aux: null where the epilogue has none; b: where there are two operands. tensors: of

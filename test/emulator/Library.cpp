@@ -152,6 +152,13 @@ struct AttentionRows {
   int64_t line(int64_t batch, int64_t head, int64_t row) const { return (batch * w.heads + head) * w.rows + row; }
   int64_t seen(int64_t row) const { return w.causal ? std::min(row + 1, w.keys) : w.keys; }
 
+  /// By what dropout multiplies a probability.
+  double kept(int64_t batch, int64_t head, int64_t row, int64_t key) const {
+    return w.dropout
+               ? w.keepScale * load(w.dtype, o.tensors[TESSERA_ATTENTION_KEEP], line(batch, head, row) * w.keys + key)
+               : 1;
+  }
+
   std::vector<double> scores(int64_t batch, int64_t head, int64_t row) const {
     std::vector<double> s;
     for (int64_t key = 0; key < seen(row); ++key) {
@@ -172,7 +179,8 @@ struct AttentionRows {
     for (int64_t i = 0; i < w.width; ++i) {
       double sum = 0;
       for (size_t key = 0; key < s.size(); ++key)
-        sum += std::exp(s[key] - highest) / total * at(TESSERA_ATTENTION_V, batch, keyHead(head), int64_t(key), i);
+        sum += std::exp(s[key] - highest) / total * kept(batch, head, row, int64_t(key)) *
+               at(TESSERA_ATTENTION_V, batch, keyHead(head), int64_t(key), i);
       store(w.dtype, o.tensors[TESSERA_ATTENTION_Y], place(TESSERA_ATTENTION_Y, batch, head, row) + i, sum);
     }
     if (w.statistics)
@@ -183,16 +191,18 @@ struct AttentionRows {
   /// Adds what a row of q contributes to the gradients, which lie densely: [batch, head, row, element].
   void backward(int64_t batch, int64_t head, int64_t row, std::vector<double> (&sums)[3]) const {
     const double delta = dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_Y, head, row, batch, w.width);
-    static_cast<float *>(o.tensors[TESSERA_ATTENTION_DELTA])[line(batch, head, row)] = float(delta);
+    static_cast<float *>(o.tensors[TESSERA_ATTENTION_DELTA])[line(batch, head, row)] =
+        float(w.dropout ? delta / w.keepScale : delta);
     const double statistics =
         static_cast<const float *>(o.tensors[TESSERA_ATTENTION_STATISTICS])[line(batch, head, row)];
     const std::vector<double> s = scores(batch, head, row);
     for (size_t k = 0; k < s.size(); ++k) {
       const auto key = int64_t(k);
-      const double p = std::exp(s[k] - statistics);
+      const double p = std::exp(s[k] - statistics), factor = kept(batch, head, row, key);
       const double ds =
           w.scale * p *
-          (dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_V, keyHead(head), key, batch, w.width) - delta);
+          (factor * dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_V, keyHead(head), key, batch, w.width) -
+           delta);
       const int64_t meets = (batch * w.keyHeads + keyHead(head)) * w.keys + key;
       for (int64_t i = 0; i < w.depth; ++i) {
         sums[0][size_t(line(batch, head, row) * w.depth + i)] +=
@@ -200,7 +210,7 @@ struct AttentionRows {
         sums[1][size_t(meets * w.depth + i)] += ds * at(TESSERA_ATTENTION_Q, batch, head, row, i);
       }
       for (int64_t i = 0; i < w.width; ++i)
-        sums[2][size_t(meets * w.width + i)] += p * at(TESSERA_ATTENTION_DY, batch, head, row, i);
+        sums[2][size_t(meets * w.width + i)] += p * factor * at(TESSERA_ATTENTION_DY, batch, head, row, i);
     }
   }
   void storeAll(int32_t which, int64_t heads, int64_t rows, int64_t width, const std::vector<double> &sums) const {

@@ -64,7 +64,7 @@ std::string text(const TesseraConv &c) {
 
 struct AttentionSizes {
   int64_t batches, heads, keyHeads, length, depth;
-  bool causal, bias;
+  bool causal, bias, dropout = false;
 };
 
 /// Rows of all heads side by side. `beside`: q, k and v, and their gradients, are slices of one tensor.
@@ -80,6 +80,8 @@ TesseraAttention attention(bool gradient, int32_t dtype, const AttentionSizes &s
   a.rows = a.keys = s.length;
   a.depth = a.width = s.depth;
   a.scale = 0.125;
+  a.dropout = s.dropout;
+  a.keepScale = s.dropout ? 1 / 0.9 : 1;
   for (int32_t t = TESSERA_ATTENTION_Q; t <= TESSERA_ATTENTION_DV; ++t) {
     const bool ofKeys =
         t == TESSERA_ATTENTION_K || t == TESSERA_ATTENTION_V || t == TESSERA_ATTENTION_DK || t == TESSERA_ATTENTION_DV;
@@ -100,7 +102,7 @@ std::string text(const TesseraAttention &a) {
   return std::string(a.gradient ? "gradient" : "forward") + " type " + std::to_string(a.dtype) + " batches " +
          std::to_string(a.batches) + " heads " + std::to_string(a.heads) + "/" + std::to_string(a.keyHeads) + " rows " +
          std::to_string(a.rows) + " depth " + std::to_string(a.depth) + (a.causal ? " causal" : "") +
-         (a.biasType ? " bias" : "");
+         (a.biasType ? " bias" : "") + (a.dropout ? " dropout" : "");
 }
 
 bool has(const DnnPlan &plan, cudnnBackendNumericalNote_t note) {
@@ -221,6 +223,9 @@ TEST_CASE("a described device gets plans for attention") {
   const bool driver = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;              // its engines are compiled at run time
   const std::vector<AttentionSizes> sizes = {{8, 12, 12, 1024, 64, true, false}, // GPT-2
                                              {16, 16, 16, 512, 64, false, true}, // BERT-large with a mask of keys
+                                             {16, 16, 16, 512, 64, false, false, true}, // with dropout
+                                             {16, 16, 16, 512, 64, false, true, true},  // with both
+                                             {8, 12, 12, 1024, 64, true, false, true},  // GPT-2 with dropout
                                              {8, 16, 16, 1024, 128, true, false}, // a GPT of 1.3 billion parameters
                                              {2, 8, 2, 1000, 128, true, false},   // heads that share keys
                                              {32, 6, 6, 197, 64, false, false}};  // a vision transformer

@@ -56,10 +56,12 @@ bool aligned(const PlacedRows &rows) {
 
 class LibraryCalls {
 public:
-  /// kept: y and the statistics of a gradient, or where attention puts its statistics; as far as the call has them.
+  /// kept: y and the statistics of a gradient, or where attention puts its statistics, and what dropout keeps; as far as
+  /// the call has them.
   struct Kept {
     std::optional<PlacedRows> y;
     std::optional<Place> statistics;
+    Place keep; // of dropout
   };
   LibraryCalls(const AttentionGeometry &g, const AttentionPlaces &places, const Kept &kept, const Place &bias,
                plan::DType biasType, bool causal, const std::array<int64_t, 4> &biasApart)
@@ -75,6 +77,8 @@ public:
     all_.depth = g.q.depth;
     all_.width = g.v.depth;
     all_.scale = g.scale;
+    all_.dropout = g.hasKeep;
+    all_.keepScale = g.keepScale;
     std::copy(biasApart.begin(), biasApart.end(), all_.biasApart);
     spread_.elementBytes = bytesPerElement(biasType);
     if (gradient_ && g.hasBias && (biasApart[2] == 0 || biasApart[3] == 0))
@@ -127,6 +131,9 @@ public:
               further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
       if (g_.hasBias)
         call.tensors[TESSERA_ATTENTION_BIAS] = further(bias, first * biasBytes_);
+      if (g_.hasKeep)
+        call.tensors[TESSERA_ATTENTION_KEEP] =
+            further(kept_.keep, g_.keepBase(first, 0) * int64_t(bytesPerElement(plan::DType(all_.dtype))));
       if (kept_.statistics) {
         call.tensors[TESSERA_ATTENTION_STATISTICS] =
             further(*kept_.statistics, first * int64_t(batchLines * sizeof(float)));
@@ -192,7 +199,7 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   const bool gradient = places.results.size() > 1;
   const plan::DType type = call.inputs[gradient ? 1 : 0].dtype;
   // What the call sums in F32 is not rounded here, whatever reads it.
-  if (options.tiledAttention || g.hasKeep || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
+  if (options.tiledAttention || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
       g.q.depth % 8 != 0 || g.v.depth % 8 != 0 || g.batches * g.heads() * g.rows() * g.q.depth * g.v.depth == 0)
     return {};
   for (const std::vector<PlacedRows> *list : {&places.operands, &places.results})
@@ -206,6 +213,11 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   if (!isCausal || !apart || bias.value % 16 != 0 || (biasType != type && biasType != plan::F32))
     return {};
   LibraryCalls::Kept kept;
+  if (const TensorView *keep = keepOf(call)) {
+    kept.keep = at(keep->data);
+    if (keep->dtype != type || kept.keep.value % 16 != 0)
+      return {};
+  }
   if (const TensorView *statistics = statisticsOf(call)) {
     kept.statistics = at(statistics->data);
     if (gradient)
@@ -218,7 +230,8 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   // A gradient whose results do not vary needs workspace for parts of all sums.
   const bool evenBias = library.biasBytes() % 16 == 0;
   const bool evenStatistics = !kept.statistics || g.heads() * g.rows() * int64_t(sizeof(float)) % 16 == 0;
-  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics)
+  const bool evenKeep = !g.hasKeep || g.keepBase(1, 0) * int64_t(bytesPerElement(type)) % 16 == 0;
+  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics && evenKeep)
     choices.push_back(library.calls(1));
   return choices;
 }

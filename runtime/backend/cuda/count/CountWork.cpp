@@ -69,7 +69,7 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     const uint64_t elements = (rows + keys) * (depth + width), passes = w.gradient ? 2 : 1;
     work.bytes = uint64_t(w.batches) * (elements * passes * uint64_t(bitsOf(w.dtype)) / 8 +
                                         (w.gradient || w.statistics ? 4 * rows * passes : 0)) +
-                 at(attention->tensors[TESSERA_ATTENTION_BIAS]);
+                 at(attention->tensors[TESSERA_ATTENTION_BIAS]) + at(attention->tensors[TESSERA_ATTENTION_KEEP]);
   } else if (const auto *copy = std::get_if<CopyBytes>(&action)) {
     work.bytes = 2 * copy->bytes;
   } else if (const auto *fill = std::get_if<FillBytes>(&action)) {
