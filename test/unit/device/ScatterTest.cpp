@@ -1,5 +1,5 @@
-// Rows that few, many or nearly all indices add to are added up alike: in the order of the indices, and without the error
-// of sums in F32.
+// Rows that few, many or nearly all indices add to are added up alike: in the order of the indices, and without the
+// error of sums in F32.
 #include "test/conformance/backend/PlanBuilder.h"
 
 #include <catch2/catch.hpp>

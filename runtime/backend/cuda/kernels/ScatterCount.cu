@@ -1,5 +1,5 @@
-// How many indices of a tile go to each of 256 lists, by eight bits of their rows. Whole numbers are counted, so that the
-// order of threads does not matter.
+// How many indices of a tile go to each of 256 lists, by eight bits of their rows. Whole numbers are counted, so that
+// the order of threads does not matter.
 extern "C" __global__ void k(const F *__restrict__ from, u32 *__restrict__ counts) {
   __shared__ u32 mine[256];
   mine[threadIdx.x] = 0;

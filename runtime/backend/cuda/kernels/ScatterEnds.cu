@@ -1,4 +1,4 @@
-// The sum of a row that several chunks have parts of, in their order. The threads of the chunk where it begins add it up.
+// The sum of a row that several chunks have parts of, in their order: by the threads of the chunk where it begins.
 extern "C" __global__ void k(const K *__restrict__ rows, const S *__restrict__ parts, T *__restrict__ y) {
   const i64 chunk = (i64)blockIdx.x * (blockDim.x / THREADS) + threadIdx.x / THREADS;
   const i64 begin = chunk * CHUNK, next = begin + CHUNK;

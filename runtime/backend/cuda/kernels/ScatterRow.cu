@@ -1,5 +1,5 @@
-// The row that index number i adds to, those of a batch behind those of the batches before it; NOWHERE, behind all rows,
-// where there is none. FIRST: `from` holds the indices; otherwise rows that an earlier pass has put in order.
+// The row that index number i adds to, those of a batch behind those of the batches before it; NOWHERE, behind all
+// rows, where there is none. FIRST: `from` holds the indices; otherwise rows that an earlier pass has put in order.
 #define NOWHERE (K)(BATCH * EXTENT)
 __device__ inline K row_of(const F *__restrict__ from, i64 i) {
   if (!FIRST)

@@ -1,8 +1,8 @@
 template <typename V, int N> struct alignas(N * sizeof(V)) Side { V e[N]; };
 
-// The indices in the order of their rows are cut into chunks. THREADS threads add up the updates of a chunk row by row, for
-// SIDE columns each. A row that lies within the chunk is done. Of one that began before it or goes on behind it, the sum is
-// put into `parts`: the first of the chunk's two, and the second.
+// The indices in the order of their rows are cut into chunks. THREADS threads add up the updates of a chunk row by
+// row, for SIDE columns each. A row that lies within the chunk is done. Of one that began before it or goes on behind
+// it, the sum is put into `parts`: the first of the chunk's two, and the second.
 extern "C" __global__ void k(const T *__restrict__ updates, const K *__restrict__ rows, const P *__restrict__ places,
                              S *__restrict__ parts, T *__restrict__ y) {
   const i64 chunk = (i64)blockIdx.x * (blockDim.x / THREADS) + threadIdx.x / THREADS;
