@@ -310,7 +310,7 @@ public:
         end_.parameters.push_back({memoryType(code_.result(n).type), "out" + std::to_string(n)});
         launch_.arguments.push_back(outputs_[rs_[n]]);
       }
-    end_.blocks = reads_.side > 1 ? 2 : 1;
+    end_.resident = reads_.side > 1 ? 2 : 1;
     if (reads_.side > 1)
       end_.declarations = "template <typename T, int N> struct alignas(N * sizeof(T)) Side { T e[N]; };\n";
     end_.before = sharesOfThreads() + totalsOfBlock();

@@ -380,9 +380,9 @@ private:
     int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
     for (const RowSum &sum : chain_.sums)
       (sum.of == RowSum::Of::Column ? most : once) += 2;
-    // Four columns for a thread, eight where a row would take more than 256 threads.
+    // Eight columns for a thread, where it has registers for them.
     int64_t threads = 1;
-    while (threads < kMostThreads && threads * (threads < 32 ? 1 : threads < 256 ? 4 : 8) < chain_.size.columns)
+    while (threads < kMostThreads && threads * (threads < 32 ? 1 : 8) < chain_.size.columns)
       threads *= 2;
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
     while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
@@ -394,34 +394,47 @@ private:
       threads = std::min(threads, kThreadsAgain);
       chain_.separate = chain_.separate && staysReadable();
     }
+    // Columns side by side may leave threads without any, but not half of them. Those of the last warps are left out.
+    const int64_t fit = most > 0 ? (mostWords(threads) - once) / most : INT64_MAX;
+    chooseSide(threads, std::min(fit, 2 * each() - 1));
+    const int64_t groups = (chain_.size.columns + chain_.side - 1) / chain_.side,
+                  groupsEach = (groups + threads - 1) / threads;
+    if (threads > 32 && !chain_.again)
+      threads = ((groups + groupsEach - 1) / groupsEach + 31) / 32 * 32;
     chain_.threads = threads;
-    chain_.perThread = each();
-    chain_.side = neighbours();
-    if (chain_.again) {
-      const int64_t groups = chain_.size.columns / chain_.side;
-      chain_.perThread = (groups + threads - 1) / threads * chain_.side;
-    }
+    chain_.perThread = groupsEach * chain_.side;
+    chain_.words = (chain_.again ? 0 : chain_.perThread * most) + once;
     chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
     return true;
   }
 
-  /// The most neighbouring columns that a thread can have. Where it holds values of them, their number is given.
-  int64_t neighbours() const {
-    for (int64_t side : {8, 4, 2}) {
-      if (chain_.size.columns % side != 0 || (!chain_.again && chain_.perThread % side != 0))
-        continue;
-      int64_t widest = 0; // bytes of an element
-      for (const RowValue &v : chain_.values)
-        if (v.live && v.wide && v.kind == RowValue::Kind::Load &&
-            liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, side))
-          widest = std::max(widest, int64_t(bytesPerElement(v.type)));
-      for (const RowStore &store : chain_.stores)
-        if (store.wide && isStoredSideBySide(chain_.pointers[store.pointer], side))
-          widest = std::max(widest, int64_t(bytesPerElement(store.type)));
-      if (widest > 0 && widest * side <= kAccessBytes)
-        return side;
-    }
-    return 1;
+  /// Chooses the neighbouring columns of a thread so that most bytes are moved by wide accesses. `most`: columns of a
+  /// thread that holds values of them.
+  void chooseSide(int64_t threads, int64_t most) {
+    int64_t best = 0;
+    const int64_t columns = chain_.size.columns;
+    for (int64_t side : {8, 4, 2})
+      for (int64_t shift : {int64_t(0), columns % side}) {
+        if (!chain_.again && (columns % side != 0 || (columns / side + threads - 1) / threads * side > most))
+          continue;
+        int64_t widest = 0, moved = 0; // bytes of an element
+        auto count = [&](plan::DType type) {
+          widest = std::max(widest, int64_t(bytesPerElement(type)));
+          moved += int64_t(bytesPerElement(type));
+        };
+        for (const RowValue &v : chain_.values)
+          if (v.live && v.wide && v.kind == RowValue::Kind::Load &&
+              liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, side, shift))
+            count(v.type);
+        for (const RowStore &store : chain_.stores)
+          if (store.wide && isStoredSideBySide(chain_.pointers[store.pointer], columns, side, shift))
+            count(store.type);
+        if (moved <= best || widest * side > kAccessBytes)
+          continue;
+        best = moved;
+        chain_.side = side;
+        chain_.shift = shift;
+      }
   }
 
   const std::vector<RowMember> &members_;
@@ -439,15 +452,16 @@ static bool isAccess(const void *data, plan::DType type, int64_t side) {
   return reinterpret_cast<uint64_t>(data) % (bytesPerElement(type) * uint64_t(side)) == 0;
 }
 
-bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side) {
+bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side, int64_t shift) {
   const Nest &row = access.row, &column = access.column;
-  return column.sizes.size() == 1 && column.strides[0][0] == 1 &&
-         std::ranges::all_of(row.strides[0], [&](int64_t stride) { return stride % side == 0; }) &&
+  // With several strides, or none, rows do not begin further and further behind a multiple.
+  return column.sizes.size() == 1 && column.strides[0][0] == 1 && (shift == 0 || row.sizes.size() == 1) &&
+         std::ranges::all_of(row.strides[0], [&](int64_t stride) { return stride % side == shift; }) &&
          isAccess(data, type, side);
 }
 
-bool isStoredSideBySide(const RowPointer &pointer, int64_t side) {
-  return pointer.pitch % side == 0 && isAccess(pointer.data, pointer.type, side) &&
+bool isStoredSideBySide(const RowPointer &pointer, int64_t columns, int64_t side, int64_t shift) {
+  return (pointer.pitch ? pointer.pitch : columns) % side == shift && isAccess(pointer.data, pointer.type, side) &&
          isAccess(pointer.elsewhere, pointer.type, side);
 }
 

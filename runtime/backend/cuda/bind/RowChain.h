@@ -12,7 +12,8 @@
 // it does, and added by the last block to arrive.
 //
 // Where a row is too long for the registers, as that of a vocabulary is, a thread reads and computes the row's values
-// again after a reduction.
+// again after a reduction. Rows may begin anywhere then: the columns before the first multiple of 16 bytes, and those
+// behind the last, are done one by one.
 //
 // Which steps fit follows from their domains and strides alone: a loop over `rows` x `columns` points, or over `rows`.
 //
@@ -113,8 +114,12 @@ struct RowChain {
   int phases = 1;
   int64_t threads = 32; // of a row
   int64_t perThread = 1;
-  int64_t side = 1;     // neighbouring columns of a thread, where every row has a multiple of them; divides perThread
-  bool again = false;   // values of a row are computed anew between any two reductions: a thread cannot hold them all
+  int64_t words = 0;  // of 32 bits that a thread holds across a reduction, or for sums over the rows
+  int64_t side = 1;   // neighbouring columns of a thread that are one access
+  bool again = false; // values of a row are computed anew between any two reductions: a thread cannot hold them all
+  // Elements by which a row begins further behind a multiple of `side` than the row before. Without `again` it is 0, and
+  // `side` divides the columns and perThread.
+  int64_t shift = 0;
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 
@@ -127,11 +132,11 @@ std::vector<bool> neededIn(const RowChain &chain, int phase);
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size,
                                   const std::vector<FreeMemory> &free = {});
 
-/// Whether a value of `access`, at `data`, of every row and column is element row * n + column of memory, with n a
-/// multiple of `side`, and `side` of them are one access.
-bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side);
-/// The same of what is stored.
-bool isStoredSideBySide(const RowPointer &pointer, int64_t side);
+/// Whether a value of `access`, at `data`, of every row and column is element row * n + column of memory, n is `shift`
+/// more than a multiple of `side`, and `side` of them are one access.
+bool liesSideBySide(const RowAccess &access, const void *data, plan::DType type, int64_t side, int64_t shift);
+/// The same of what is stored, with rows of `columns` elements.
+bool isStoredSideBySide(const RowPointer &pointer, int64_t columns, int64_t side, int64_t shift);
 
 CudaKernel bindRows(const RowChain &chain);
 

@@ -23,6 +23,10 @@ constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of a
 constexpr int64_t kEveryProcessor = 132; // one
 constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
 constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
+constexpr int64_t kColumnsAhead = 16;    // that a thread reads at once, where a row is computed again in each phase
+constexpr int64_t kBlocksAhead = 8;      // whose sums a thread reads at once
+constexpr int64_t kResident = 1024;      // threads of a multiprocessor that have 64 registers each
+constexpr int64_t kFewRegisters = 56;    // which leave some for what is computed
 constexpr int64_t kBlocksAtOnce = 32;    // whose sums one block adds; those of more are added by groups first
 
 std::string name(const char *what, size_t i) { return what + std::to_string(i); }
@@ -30,8 +34,8 @@ std::string name(const char *what, size_t i) { return what + std::to_string(i); 
 class Writer {
 public:
   explicit Writer(const RowChain &chain)
-      : chain_(chain), block_(std::max(kThreads, chain.threads)), together_(block_ / chain.threads),
-        type_(chain.index) {
+      : chain_(chain), block_(std::max<int64_t>(kThreads / chain.threads, 1) * chain.threads),
+        together_(block_ / chain.threads), type_(chain.index) {
     groups_ = (chain.size.rows + together_ - 1) / together_;
     blocks_ = std::min(groups_, kMostBlocks);
     if (!chain.sums.empty())
@@ -47,6 +51,8 @@ public:
     SumEnd end;
     end.index = type_;
     end.block = block_;
+    if (registers() <= kFewRegisters)
+      end.resident = std::max<int64_t>(kResident / block_, 1);
     std::vector<CopyBytes> copies;
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
       const RowPointer &pointer = chain_.pointers[p];
@@ -74,7 +80,7 @@ public:
                   " = " + neutral(sum.reduction, sum.to.dtype) + ";\n";
       sums += sumOfBlock(c);
       if (sum.of == RowSum::Of::All)
-        ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
+        ofThreads.push_back({sumOf(c), sum.reduction, type});
     }
     const std::string index = type_.name(), group = "blockIdx.x * (" + index + ")" + std::to_string(together_) + "u";
     std::string rows = rowsCode();
@@ -103,14 +109,25 @@ private:
   struct Total {
     std::string variable;
     plan::Reduction reduction;
-    plan::DType type;
+    std::string type;
   };
+
+  /// About as many as a thread needs: what it holds, addresses, and what it has read or not yet written.
+  int64_t registers() const {
+    int64_t bytes = 0;
+    for (const RowValue &v : chain_.values)
+      if (isSideBySide(v))
+        bytes += chain_.side * int64_t(bytesPerElement(v.type));
+    for (const RowStore &s : chain_.stores)
+      if (isSideBySide(s))
+        bytes += chain_.side * int64_t(bytesPerElement(s.type));
+    return chain_.words + int64_t(chain_.pointers.size()) + bytes / 4;
+  }
 
   std::string lanes() const { return std::to_string(chain_.threads) + "u"; }
   std::string each() const { return "[" + std::to_string(chain_.perThread) + "]"; }
   std::string loop() const {
-    return std::string("#pragma unroll") + (chain_.again ? " 4" : "") + "\nfor (u32 k = 0; k < " +
-           std::to_string(chain_.perThread) + "u; ++k) ";
+    return "#pragma unroll\nfor (u32 k = 0; k < " + std::to_string(chain_.perThread) + "u; ++k) ";
   }
   bool lastIsPart() const { return chain_.size.rows % together_ != 0; }
 
@@ -138,25 +155,57 @@ private:
       condition += (condition.empty() ? "" : " && ") + column + " < " + type_.literal(chain_.size.columns);
     return condition.empty() ? "{\n" : "if (" + condition + ") {\n";
   }
-  /// The code of this phase for all columns of this thread: `before` and `after` stand around those that are side by
-  /// side, whose first is called `first`.
-  std::string columns(const std::string &before, const std::string &text, const std::string &after) const {
-    const std::string side = std::to_string(chain_.side) + "u";
+  /// Code for columns: `before` and `after` stand around what is done for each of those that are side by side, the first
+  /// of which is called `first`.
+  struct Columns {
+    std::string before, each, after;
+  };
+  std::string ofSide(const Columns &code) const {
+    return code.before + "#pragma unroll\nfor (u32 e = 0; e < " + std::to_string(chain_.side) + "u; ++e) {\n" +
+           (chain_.again ? "" : "const u32 k = group * " + std::to_string(chain_.side) + "u + e;\n") + "const " +
+           type_.name() + " column = first + e;\n" + code.each + "}\n" + code.after;
+  }
+  /// For all columns of this thread, which are the same in each phase.
+  std::string columns(const Columns &code) const {
     if (chain_.side == 1)
       return loop() + "{\nconst " + type_.name() + " column = lane + k * " + lanes() + ";\n" + opened("column", true) +
-             text + "}\n}\n";
-    return std::string("#pragma unroll") + (chain_.again ? " 2" : "") + "\nfor (u32 group = 0; group < " +
-           std::to_string(chain_.perThread / chain_.side) + "u; ++group) {\nconst " + type_.name() +
-           " first = (lane + group * " + lanes() + ") * " + side + ";\n" + opened("first", true) + before +
-           "#pragma unroll\nfor (u32 e = 0; e < " + side + "; ++e) {\nconst u32 k = group * " + side + " + e;\nconst " +
-           type_.name() + " column = first + e;\n" + text + "}\n" + after + "}\n}\n";
+             code.each + "}\n}\n";
+    const std::string side = std::to_string(chain_.side) + "u";
+    return "#pragma unroll\nfor (u32 group = 0; group < " + std::to_string(chain_.perThread / chain_.side) +
+           "u; ++group) {\nconst " + type_.name() + " first = (lane + group * " + lanes() + ") * " + side + ";\n" +
+           opened("first", true) + ofSide(code) + "}\n}\n";
+  }
+  /// For all columns of a row that is computed again in each phase: `code` for those that are side by side, `single` for
+  /// those that are left at the row's begin and end. Every other phase goes from the end to the begin, since what was
+  /// read last is still in a cache.
+  std::string columnsAgain(int phase, const Columns &code, const std::string &single) const {
+    const std::string unroll = std::to_string(std::max<int64_t>(kColumnsAhead / chain_.side, 1)), index = type_.name();
+    std::string text = "#pragma unroll " + unroll + "\nfor (" + index +
+                       " group = lane; group < groups; group += " + lanes() + ") {\nconst " + index +
+                       " first = head + " + (phase % 2 ? "(groups - 1u - group)" : "group") + " * " +
+                       std::to_string(chain_.side) + "u;\n" + ofSide(code) + "}\n";
+    if (hasEdges())
+      text += "if (lane < edges) {\nconst " + index +
+              " column = lane < head ? lane : " + type_.literal(chain_.size.columns) + " - edges + lane;\n" + single +
+              "}\n";
+    return text;
+  }
+  bool hasEdges() const { return chain_.shift != 0 || chain_.size.columns % chain_.side != 0; }
+  /// The code that finds the columns of a row that are side by side.
+  std::string groupsCode() const {
+    const std::string index = type_.name(), columns = type_.literal(chain_.size.columns),
+                      side = std::to_string(chain_.side) + "u";
+    return "const " + index +
+           " head = " + (chain_.shift ? "(0u - row * " + type_.literal(chain_.shift) + ") % " + side : "0") +
+           ", groups = (" + columns + " - head) / " + side + ", edges = " + columns + " - groups * " + side + ";\n";
   }
   bool isSideBySide(const RowValue &v) const {
-    return chain_.side > 1 && v.kind == RowValue::Kind::Load && v.wide &&
-           liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, chain_.side);
+    return !single_ && chain_.side > 1 && v.live && v.kind == RowValue::Kind::Load && v.wide &&
+           liesSideBySide(v.access, chain_.pointers[v.pointer].data, v.type, chain_.side, chain_.shift);
   }
   bool isSideBySide(const RowStore &s) const {
-    return chain_.side > 1 && s.wide && isStoredSideBySide(chain_.pointers[s.pointer], chain_.side);
+    return !single_ && chain_.side > 1 && s.wide &&
+           isStoredSideBySide(chain_.pointers[s.pointer], chain_.size.columns, chain_.side, chain_.shift);
   }
   std::string sideType(plan::DType type) const {
     return std::string("Side<") + memoryType(type) + ", " + std::to_string(chain_.side) + ">";
@@ -254,7 +303,7 @@ private:
   }
 
   std::string rowsCode() {
-    std::string text;
+    std::string text = chain_.again ? groupsCode() : "";
     for (uint32_t i = 0; i < chain_.values.size(); ++i)
       if (const RowValue &v = chain_.values[i]; v.live && held(v))
         text += std::string(valueType(valueClass(v.type))) + " " + name("v", i) + each() + ";\n";
@@ -279,23 +328,38 @@ private:
     return text;
   }
 
-  std::string wide(int phase) const {
-    std::string before, text, loads, stored;
+  std::string wide(int phase) {
+    std::string sums;
+    for (uint32_t i : reductions(phase)) {
+      const RowValue &v = chain_.values[i];
+      sums += accumulator(v) + " " + name("a", i) + " = " + neutral(v.reduction, v.type) + ";\n";
+    }
+    const Columns code = columnsOf(phase);
+    if (code.each.empty())
+      return sums;
+    if (!chain_.again)
+      return sums + columns(code);
+    single_ = true;
+    const Columns alone = columnsOf(phase);
+    single_ = false;
+    return sums + columnsAgain(phase, code, alone.each);
+  }
+  Columns columnsOf(int phase) const {
+    Columns code;
     const std::vector<bool> again = chain_.again ? neededIn(chain_, phase) : std::vector<bool>();
     for (uint32_t i = 0; i < chain_.values.size(); ++i)
       if (const RowValue &v = chain_.values[i]; v.live && v.wide && (chain_.again ? again[i] : v.phase == phase)) {
-        text += define(i);
+        code.each += define(i);
         if (isSideBySide(v))
-          loads += "const " + sideType(v.type) + " " + name("l", i) + " = *(const " + sideType(v.type) + " *)(" +
-                   name("p", v.pointer) + " + " + address(v.access, "first") + ");\n";
+          code.before += "const " + sideType(v.type) + " " + name("l", i) + " = *(const " + sideType(v.type) + " *)(" +
+                         name("p", v.pointer) + " + " + address(v.access, "first") + ");\n";
       }
     for (uint32_t i : reductions(phase)) {
       const RowValue &v = chain_.values[i];
-      const std::string sum = sumType(valueClass(v.type)), a = name("a", i);
-      before += sum + " " + a + " = " + neutral(v.reduction, v.type) + ";\n";
-      text += a + " = " + combined(v.reduction, a, "(" + sum + ")" + use(v.operand)) + ";\n";
+      const std::string a = name("a", i);
+      code.each += a + " = " + combined(v.reduction, a, "(" + accumulator(v) + ")" + use(v.operand)) + ";\n";
     }
-    text += addToSums(phase, false);
+    code.each += addToSums(phase, false);
     for (size_t n = 0; n < chain_.stores.size(); ++n) {
       const RowStore &s = chain_.stores[n];
       if (!s.wide || s.phase != phase)
@@ -304,14 +368,14 @@ private:
       const std::string to = name("p", s.pointer), value = storeCode(s.type, use(s.value)),
                         row = "row * " + type_.literal(pitch ? pitch : chain_.size.columns) + " + ";
       if (!isSideBySide(s)) {
-        text += to + "[" + row + "column] = " + value + ";\n";
+        code.each += to + "[" + row + "column] = " + value + ";\n";
         continue;
       }
-      loads += sideType(s.type) + " " + name("w", n) + ";\n";
-      text += name("w", n) + ".e[e] = " + value + ";\n";
-      stored += "*(" + sideType(s.type) + " *)(" + to + " + " + row + "first) = " + name("w", n) + ";\n";
+      code.before += sideType(s.type) + " " + name("w", n) + ";\n";
+      code.each += name("w", n) + ".e[e] = " + value + ";\n";
+      code.after += "*(" + sideType(s.type) + " *)(" + to + " + " + row + "first) = " + name("w", n) + ";\n";
     }
-    return text.empty() ? before : before + columns(loads, text, stored);
+    return code;
   }
 
   std::vector<uint32_t> reductions(int phase) const {
@@ -322,10 +386,12 @@ private:
     return found;
   }
 
+  static std::string accumulator(const RowValue &v) { return reducedType(v.reduction, valueClass(v.type)); }
+
   std::string totals(int phase) {
     std::vector<Total> list;
     for (uint32_t i : reductions(phase))
-      list.push_back({name("a", i), chain_.values[i].reduction, chain_.values[i].type});
+      list.push_back({name("a", i), chain_.values[i].reduction, accumulator(chain_.values[i])});
     if (!list.empty() && chain_.threads > 32)
       ++exchanges_;
     return total(list);
@@ -339,10 +405,12 @@ private:
     const int64_t warp = std::min<int64_t>(32, chain_.threads), warps = chain_.threads / 32;
     const std::string first = "t / " + lanes() + " * " + std::to_string(warps) + "u";
     std::string within, keep, across;
-    for (const auto &[a, reduction, type] : list) {
-      const std::string s = "s_" + a, sum = sumType(valueClass(type));
-      within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" + a +
-                " = lane & h ? " + combined(reduction, "other", a) + " : " + combined(reduction, a, "other") + "; }\n";
+    for (const auto &[a, reduction, sum] : list) {
+      const std::string s = "s_" + a, mine = combined(reduction, a, "other");
+      // Both lanes of a pair make the same sum. Which of two zeros is the larger depends on the order.
+      within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" + a + " = " +
+                (reduction == plan::SUM ? mine : "lane & h ? " + combined(reduction, "other", a) + " : " + mine) +
+                "; }\n";
       if (warps <= 1)
         continue;
       shared_ += "__shared__ " + sum + " " + s + "[" + std::to_string(block_ / 32) + "];\n";
@@ -420,13 +488,14 @@ private:
                     int64_t stride) const {
     const RowSum &sum = chain_.sums[c];
     const std::string type = typeOf(sum), numbers = std::to_string(numbersOf(sum)) + "u";
+    const std::string none = neutral(sum.reduction, sum.to.dtype), ahead = std::to_string(kBlocksAhead) + "u";
     // Volatile, because a multiprocessor's own cache may hold what stood there before.
-    return type + " " + variable + " = " + neutral(sum.reduction, sum.to.dtype) +
-           ";\n#pragma unroll 8\nfor (u32 block = 0; block < " + count + "; ++block)\n" + variable + " = " +
-           combined(sum.reduction, variable,
-                    "((const volatile " + type + " *)" + name("q", c) + ")[(" + first + " + block * " +
-                        std::to_string(stride) + "u) * " + numbers + " + i]") +
-           ";\n";
+    return type + " " + variable + " = " + none + ";\nfor (u32 block = 0; block < " + count + "; block += " + ahead +
+           ") {\n" + type + " parts[" + ahead + "];\n#pragma unroll\nfor (u32 b = 0; b < " + ahead +
+           "; ++b)\nparts[b] = block + b < " + count + " ? ((const volatile " + type + " *)" + name("q", c) + ")[(" +
+           first + " + (block + b) * " + std::to_string(stride) + "u) * " + numbers + " + i] : " + none +
+           ";\n#pragma unroll\nfor (u32 b = 0; b < " + ahead + "; ++b)\n" + variable + " = " +
+           combined(sum.reduction, variable, "parts[b]") + ";\n}\n";
   }
 
   const RowChain &chain_;
@@ -434,7 +503,8 @@ private:
   const IndexType type_;
   int64_t groups_ = 1, blocks_ = 1;
   std::string shared_;
-  int exchanges_ = 0; // of totals through shared memory, for each row
+  bool single_ = false; // the code is for one column, also where others are side by side
+  int exchanges_ = 0;   // of totals through shared memory, for each row
 };
 
 } // namespace

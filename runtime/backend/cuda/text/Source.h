@@ -25,6 +25,10 @@ const char *memoryType(plan::DType type); // "float", "u16", ...
 const char *valueType(ValueClass c);      // "float", "double", "i64"
 /// The type in which a reduction of such values is accumulated, as in the reference backend.
 inline const char *sumType(ValueClass c) { return c == ValueClass::I64 ? "i64" : "double"; }
+/// The same where it need not be wider than the values: the largest and the smallest of them are values themselves.
+inline const char *reducedType(plan::Reduction reduction, ValueClass c) {
+  return reduction == plan::SUM ? sumType(c) : valueType(c);
+}
 
 /// "i64" arithmetic is 64 bits wide; indices are 32 bits wide where all of them fit.
 struct IndexType {

@@ -27,7 +27,7 @@ std::string SumEnd::source() const {
   if (counts)
     signature += ", u32 *counters";
   return prelude() + declarations + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block) + ", " +
-         std::to_string(blocks) + ") k(" + signature + ") {\n" + before + code + after + "}\n";
+         std::to_string(resident) + ") k(" + signature + ") {\n" + before + code + after + "}\n";
 }
 
 } // namespace tessera::rt::cuda

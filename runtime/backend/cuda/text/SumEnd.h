@@ -33,7 +33,7 @@ struct SumEnd {
   bool counts = false;                   // `before` counts blocks in u32 *counters
   bool alone = false;                    // all blocks have ended before a thread stores a result
   int64_t block = 256;                   // threads
-  int64_t blocks = 1;                    // of a multiprocessor at a time, at least: so many registers a thread may have
+  int64_t resident = 1;                  // blocks for which a multiprocessor has registers
   std::string declarations = {};         // in front of the kernel
   std::vector<std::string> meeting = {}; // parameters whose memory is seen through another one, too
 
