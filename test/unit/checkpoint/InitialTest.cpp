@@ -57,6 +57,17 @@ TEST_CASE("a rank makes the block it holds, and every rank the same numbers") {
   CHECK_FALSE(tensors.read("w", wholeBlock({5, 4, 3}), plan::I32, out.data()).ok());
 }
 
+TEST_CASE("a tensor of several threads' ranges is the same as its rows one by one") {
+  PlanBuilder b(0, 1);
+  add(b, "w", {5, 200'000}, plan::Initial::NORMAL, 0.5, 3);
+  const InitialTensors tensors = tensorsOf(b.plan);
+  const std::vector<float> whole = read<float>(tensors, "w", wholeBlock({5, 200'000}), plan::F32);
+  for (int64_t row = 0; row < 5; ++row) {
+    const std::vector<float> one = read<float>(tensors, "w", {{row, 0}, {1, 200'000}}, plan::F32);
+    CHECK(std::equal(one.begin(), one.end(), whole.begin() + row * 200'000));
+  }
+}
+
 TEST_CASE("rules fill tensors as they say") {
   PlanBuilder b(0, 1);
   const std::vector<int64_t> shape = {100000}; // more than is made at a time
