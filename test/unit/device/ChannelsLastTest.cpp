@@ -176,18 +176,18 @@ TEST_CASE("a plain tensor beside a convolution is copied, and one with its chann
     Attributes inputGrad = same3, weightGrad = same3;
     inputGrad["input_sizes"] = Shape{6, 5};
     weightGrad["kernel_sizes"] = Shape{3, 3};
-    const uint32_t x = n.input(type, {2, 4, 6, 5}), w = n.input(type, {16, 4, 3, 3});
+    const uint32_t x = n.input(type, {2, 8, 6, 5}), w = n.input(type, {16, 8, 3, 3});
     plan::Binding *input = n.p.plan().add_bindings();
     input->set_role(plan::INPUT);
     input->set_buffer(x);
     const uint32_t y = n.kernel("conv", {x, w}, type, s, same3);
-    n.kernel("conv_weight_grad", {x, y}, type, {16, 4, 3, 3}, weightGrad);
+    n.kernel("conv_weight_grad", {x, y}, type, {16, 8, 3, 3}, weightGrad);
     // The buffer has a view of another shape.
-    const uint32_t dx = n.kernel("conv_input_grad", {y, w}, type, {2, 4, 6, 5}, inputGrad);
-    n.p.alias(dx, {2, 120});
+    const uint32_t dx = n.kernel("conv_input_grad", {y, w}, type, {2, 8, 6, 5}, inputGrad);
+    n.p.alias(dx, {2, 240});
     // The emulator refuses this convolution, so everything is copied to lie plain.
-    const uint32_t refused = n.input(type, {15, 4, 3, 3});
-    const uint32_t z = n.kernel("conv", {x, refused}, type, {2, 15, 6, 5}, same3);
+    const uint32_t refused = n.input(type, {14, 8, 3, 3});
+    const uint32_t z = n.kernel("conv", {x, refused}, type, {2, 14, 6, 5}, same3);
     // A tensor of one point lies plain.
     n.kernel("avg_pool", {y}, type, {2, 16, 1, 1},
              {{"kernel", Shape{6, 5}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}});
@@ -213,7 +213,7 @@ TEST_CASE("where the library refuses few channels, it gets further ones that are
     inputGrad["input_sizes"] = Shape{6, 5};
     weightGrad["kernel_sizes"] = Shape{3, 3};
     weightGrad["wide"] = int64_t(1);
-    // The emulator refuses 2 + 3 + 16, and takes 2 + 4 + 16.
+    // The emulator refuses 2 + 3 + 16, and takes 2 + 8 + 16.
     const uint32_t x = n.input(type, {2, 3, 6, 5}), w = n.input(type, {16, 3, 3, 3});
     const uint32_t y = n.kernel("conv", {x, w}, type, {2, 16, 6, 5}, same3);
     n.kernel("conv_weight_grad", {x, y}, plan::F32, {16, 3, 3, 3}, weightGrad);

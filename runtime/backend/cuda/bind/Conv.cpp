@@ -72,14 +72,18 @@ Place withEvenPadding(const TensorView &x, WindowGeometry &g, CudaKernel &kernel
   return place;
 }
 
+bool isOnePoint(const ConvGeometry &g) {
+  return g.in == std::array<int64_t, 3>{1, 1, 1} && g.out == g.in && g.kernel == g.in;
+}
+
 /// Windows of one point that step over every point, in tensors with channels last, are a product of matrices: of points
 /// and channels, or of filters and channels. Where its sum is over the points, as in a filter's gradient, the library
 /// for products cuts it into parts, and has more kernels with results in F32.
 std::optional<CudaKernel> product(const KernelCall &call, const ConvGeometry &g, const TesseraConv &conv) {
   for (size_t d = 0; d < 3; ++d)
-    if (g.kernel[d] != 1 || g.stride[d] != 1 || g.padLo[d] != 0 || g.padHi[d] != 0)
+    if (g.kernel[d] != 1 || (g.stride[d] != 1 && g.in[d] != 1) || g.padLo[d] != 0 || g.padHi[d] != 0)
       return std::nullopt;
-  if (!conv.channelsLast || g.groups != 1)
+  if ((!conv.channelsLast && !isOnePoint(g)) || g.groups != 1)
     return std::nullopt;
   const int64_t points = g.n * g.in[0] * g.in[1] * g.in[2];
   const bool ofFilter = conv.kind == 2;
@@ -134,11 +138,17 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   for (const auto *sizes : {&g.in, &g.out, &g.kernel})
     for (int64_t s : *sizes)
       fits = fits && s > 0;
+  // cuDNN 9.19 makes the F32 gradient of a filter of 16 bits by an engine that is wrong unless a point's channels fill
+  // 16 bytes, and convolutions of single points, whose layout is any, by one that is wrong for few channels. Both were
+  // seen on an H100.
+  const bool wrong = isOnePoint(g) ? g.groups == 1 : what.kind == 2 && type != result && (g.c % 8 != 0 || g.f % 8 != 0);
   if (fits && work > 0) {
     // The convolution of an input's gradient can add to what is there (AddingConvs.h), and a product cannot.
-    if (what.kind != 1)
+    if (what.kind != 1 || isOnePoint(g))
       if (std::optional<CudaKernel> matrices = product(call, g, what))
         choices.push_back(std::move(*matrices));
+  }
+  if (fits && work > 0 && !wrong) {
     CudaKernel kernel;
     kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
     kernel.description += what.channelsLast ? " channels last" : "";
@@ -149,13 +159,8 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
       a = withEvenPadding(call.inputs[0], windows, kernel);
     }
     setWindows(what, windows);
-    for (size_t d = 0; d < 3; ++d) {
+    for (size_t d = 0; d < 3; ++d)
       what.dilation[d] = g.dilation[d];
-      // The step of a window that has one place is none. A convolution of points one by one was wrong with such a step.
-      if (what.out[d] == 1 &&
-          what.in[d] + what.padLow[d] + what.padHigh[d] == (what.kernel[d] - 1) * what.dilation[d] + 1)
-        what.stride[d] = 1;
-    }
     kernel.actions.push_back(LibraryConv{what, a, at(call.inputs[1].data), at(call.outputs[0].data)});
     choices.push_back(std::move(kernel));
   }
