@@ -241,7 +241,8 @@ TEST_CASE("a described device gets plans for attention") {
           const int32_t code = planAttention(t.target, a, plan, &m);
           INFO(text(a) << (beside ? " beside: " : ": ") << m.text << " engine " << plan.engine << " workspace "
                        << plan.workspace);
-          CHECK(code == (driver ? TESSERA_OK : TESSERA_UNSUPPORTED));
+          const bool known = !gradient || !s.dropout; // that it computes what it says
+          CHECK(code == (driver && known ? TESSERA_OK : TESSERA_UNSUPPORTED));
           if (code != TESSERA_OK)
             continue;
           CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));

@@ -202,6 +202,9 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   if (options.tiledAttention || (type != plan::BF16 && type != plan::F16) || call.outputs[0].dtype != type ||
       g.q.depth % 8 != 0 || g.v.depth % 8 != 0 || g.batches * g.heads() * g.rows() * g.q.depth * g.v.depth == 0)
     return {};
+  // cuDNN's gradient with dropout was seen to be wrong (9.19 on an H100).
+  if (gradient && g.hasKeep)
+    return {};
   for (const std::vector<PlacedRows> *list : {&places.operands, &places.results})
     for (const PlacedRows &rows : *list)
       if (!aligned(rows) || rows.type != type)
