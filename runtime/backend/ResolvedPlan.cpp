@@ -29,6 +29,20 @@ uint64_t wholeOffset(const plan::Plan &plan, int b) {
 
 } // namespace
 
+std::vector<uint32_t> wholeBuffers(const plan::Plan &plan) {
+  std::vector<uint32_t> whole(size_t(plan.buffers_size()));
+  for (uint32_t b = 0; b < whole.size(); ++b) {
+    whole[b] = b;
+    for (size_t views = 0; views < whole.size(); ++views) { // they may be named in a circle
+      const uint32_t of = plan.buffers(int(whole[b])).alias_of_plus_one();
+      if (of == 0 || of > whole.size())
+        break;
+      whole[b] = of - 1;
+    }
+  }
+  return whole;
+}
+
 Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
                       std::vector<TensorView> &views) {
   TESSERA_RETURN_IF_ERROR(checkFrames(plan));

@@ -34,6 +34,9 @@ void moveCall(const plan::Kernel &kernel, const plan::Plan &plan, const Frames &
 /// A constant's contents in the element type in which it is held.
 std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
 
+/// By buffer: the one that it is a view of, at whatever remove, or itself.
+std::vector<uint32_t> wholeBuffers(const plan::Plan &plan);
+
 /// Refuses arenas of impossible size, before their size is used in sums.
 Status checkArena(const plan::Plan &plan);
 

@@ -27,6 +27,16 @@ double valueOf(const plan::Initial &rule, uint64_t stream, uint64_t element) {
   }
 }
 
+/// Starts one more thread, if the system lets it.
+template <typename Work> bool start(std::vector<std::thread> &threads, const Work &work) {
+  try {
+    threads.emplace_back(work);
+    return true;
+  } catch (const std::system_error &) {
+    return false;
+  }
+}
+
 /// Calls make(begin, end) for ranges that cover [0, elements), on all processors. Threads that the system refuses leave
 /// their ranges to the others.
 template <typename Make> void inChunks(int64_t elements, const Make &make) {
@@ -37,10 +47,8 @@ template <typename Make> void inChunks(int64_t elements, const Make &make) {
       make(c * kChunk, std::min(elements, (c + 1) * kChunk));
   };
   std::vector<std::thread> helpers;
-  try {
-    for (int64_t t = 1; t < std::min(chunks, int64_t(std::thread::hardware_concurrency())); ++t)
-      helpers.emplace_back(work);
-  } catch (const std::system_error &) { // this thread does what is left
+  const int64_t wanted = std::min(chunks, int64_t(std::thread::hardware_concurrency())) - 1;
+  while (std::ssize(helpers) < wanted && start(helpers, work)) {
   }
   work();
   for (std::thread &helper : helpers)

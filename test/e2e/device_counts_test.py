@@ -50,12 +50,12 @@ def resnet50_holds_its_figures(c):
 
 @case
 def bert_large_with_dropout_holds_its_figures(c):
-    """No scores of a layer are in memory: attention is the library's, with what dropout keeps as an operand."""
+    """No scores of a layer are in memory: attention is the library's, with what dropout keeps as an operand, and its gradient is generated."""
     c.run(sys.executable, c.models / "networks.py", "bert", "-o", c.folder / "bert.onnx", "batch=16")
     c.compile(c.folder / "bert.onnx", "--inputs", "ids,segments", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.0001,weight_decay=0.01",
               "--precision", "bf16")
     kinds = c.counted()["kinds"]
-    expect(kinds["attention (library)"]["launches"] == kinds["attention_grad (library)"]["launches"] == 24, kinds.keys())
+    expect(kinds["attention (library)"]["launches"] == 24 and kinds["attention_grad"]["launches"] == 3 * 24, kinds.keys())
     c.holds(BERT_LARGE)
 
 

@@ -243,7 +243,9 @@ def convolutions_of_16_bits_lie_channels_last(c):
         expect(np.allclose(device, cpu, atol=1e-3), f"{mesh}: other weights, by up to {abs(device - cpu).max()}")
     said, _ = c.device(c.folder / "lenet-1", "--steps", "2", "--profile")
     kernels = re.findall(r"x cuda: (conv\S*) (.*)", said)
-    expect(len(kernels) >= 3 and all("channels last" in k and "copies" not in k for _, k in kernels), said)
+    # Filters' gradients of few channels are not left to cuDNN as they lie, since it gets them wrong.
+    kernels = [k for kind, k in kernels if kind != "conv_weight_grad"]
+    expect(len(kernels) >= 2 and all("channels last" in k and "copies" not in k for k in kernels), said)
 
 
 def saved(path):

@@ -81,9 +81,10 @@ def mpirun_on(c, hosts):
     """Two ranks run on each host. A command that enters the namespace takes the place of ssh.
 
     Each daemon has a folder for temporary files of its own, as on another machine: a daemon that starts clears the job's
-    folder, and the other one was making its own there."""
+    folder, and the other one was making its own there. A daemon that says its last word when mpirun has gone would end by SIGPIPE
+    otherwise, and the job with its code, 141; ranks get the signal as ever."""
     agent = c.folder / "agent"
-    agent.write_text('#!/bin/sh\nhost=$1\nshift\nexport TMPDIR="$0-tmp/$host"\nmkdir -p "$TMPDIR"\n'
+    agent.write_text('#!/bin/sh\nhost=$1\nshift\ntrap "" PIPE\nexport TMPDIR="$0-tmp/$host"\nmkdir -p "$TMPDIR"\n'
                      'exec ip netns exec "$host" sh -c "$*"\n')
     agent.chmod(0o755)
     return (*hosts.on(0), "mpirun", "--host", ",".join(f"{name}:2" for name in hosts.names), "-n", "4", "--mca", "plm_rsh_agent",

@@ -53,7 +53,8 @@ static std::vector<CudaKernel> bindThroughLast(const KernelCall &call, const Bin
 }
 
 /// Binds a convolution of 16 bits with few channels, such as an image's three, to copies with channels last and further
-/// channels of zeros: tensor cores read 16 bytes at once, and not all that the library does for eight it does for three.
+/// channels of zeros: tensor cores read 16 bytes at once, and not all that the library does for eight it does for
+/// three.
 static std::vector<CudaKernel> bindThroughFurtherChannels(const KernelCall &call, const Bind &bind) {
   constexpr int64_t kAtOnce = 8;
   const size_t result = call.name() == "conv" ? 2 : call.name() == "conv_input_grad" ? 0 : 1; // the forward one's
@@ -98,7 +99,6 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
   auto single = [](CudaKernel (*bind)(const KernelCall &)) -> Binder {
     return [bind](const KernelCall &c, const BindOptions &) { return std::vector{bind(c)}; };
   };
-  const Binder pool = [](const KernelCall &c, const BindOptions &) { return bindPool(c); };
   static const std::map<std::string, Binder, std::less<>> table = {
       {"reshape", single(bindMovement)},
       {"transpose", single(bindMovement)},
@@ -115,10 +115,10 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
       {"softmax_grad", single(bindSoftmax)},
       {"log_softmax", single(bindSoftmax)},
       {"log_softmax_grad", single(bindSoftmax)},
-      {"max_pool", pool},
-      {"max_pool_grad", pool},
-      {"avg_pool", pool},
-      {"avg_pool_grad", pool},
+      {"max_pool", single(bindPool)},
+      {"max_pool_grad", single(bindPool)},
+      {"avg_pool", single(bindPool)},
+      {"avg_pool_grad", single(bindPool)},
       {"attention", bindAttention},
       {"attention_grad", bindAttention},
       {"matmul", [](const KernelCall &c, const BindOptions &o) { return bindMatMul(c, o); }},
@@ -180,7 +180,7 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
     for (CudaKernel &choice : bindThroughFurtherChannels(call, bind))
       choices.push_back(std::move(choice));
   } else if (last && call.name().find("_pool") != std::string::npos) {
-    return bindPool(call);
+    return std::vector<CudaKernel>{bindPool(call)};
   } else if (call.name() == "matmul" && !blocks) {
     choices = bindMatMul(call, options);
   } else if (std::optional<CudaKernel> rows = bindPieces(rowPieces(call), call)) {

@@ -23,7 +23,8 @@ using Bind = std::function<std::vector<CudaKernel>(const KernelCall &)>;
 constexpr uint64_t kRowCopies = uint64_t(1) << 55, kWideCopies = uint64_t(1) << 56, kLayoutCopies = uint64_t(1) << 57;
 
 /// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone; results are
-/// numbered behind the inputs. In scratch memory the copies lie before the kernel's own scratch. `what` is added to the description of a kernel that has copies.
+/// numbered behind the inputs. In scratch memory the copies lie before the kernel's own scratch. `what` is added to the
+/// description of a kernel that has copies.
 std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base, const std::string &what,
                                      const std::function<bool(TensorView &, size_t)> &change, const Bind &bind);
 

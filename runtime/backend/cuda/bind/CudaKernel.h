@@ -117,7 +117,7 @@ CudaKernel bindMicroRows(const KernelCall &call);
 CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
 CudaKernel bindOrthonormalize(const KernelCall &call);
 CudaKernel bindSoftmax(const KernelCall &call);
-std::vector<CudaKernel> bindPool(const KernelCall &call);
+CudaKernel bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
 /// The alignment of all matrices' addresses, up to the largest that the library for products can use.
 int32_t alignmentOf(const std::vector<Place> &places);

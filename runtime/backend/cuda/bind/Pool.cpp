@@ -114,9 +114,9 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
 
 } // namespace
 
-std::vector<CudaKernel> bindPool(const KernelCall &call) {
+CudaKernel bindPool(const KernelCall &call) {
   // A tensor of one point per plane counts as plain even beside operands with channels last.
-  return {generated(call, *poolGeometry(call), !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain())};
+  return generated(call, *poolGeometry(call), !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain());
 }
 
 } // namespace tessera::rt::cuda

@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 
+#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
 
 #include <algorithm>
@@ -7,15 +8,8 @@
 namespace tessera::rt::cuda {
 
 BufferUses::BufferUses(const plan::Plan &plan)
-    : root_(size_t(plan.buffers_size())), reads_(root_.size(), 0), writes_(root_.size(), 0),
-      kept_(root_.size(), false) {
+    : root_(wholeBuffers(plan)), reads_(root_.size(), 0), writes_(root_.size(), 0), kept_(root_.size(), false) {
   for (uint32_t b = 0; b < root_.size(); ++b) {
-    root_[b] = b;
-    for (size_t hops = 0; hops < root_.size(); ++hops)
-      if (const uint32_t alias = plan.buffers(int(root_[b])).alias_of_plus_one())
-        root_[b] = alias - 1;
-      else
-        break;
     if (plan.buffers(int(b)).persistent())
       kept_[root_[b]] = true;
   }

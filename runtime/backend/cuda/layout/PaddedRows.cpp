@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/TimeOrder.h"
 
@@ -30,18 +31,9 @@ struct Use {
 class Search {
 public:
   Search(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, const std::vector<Layout> &layouts)
-      : plan_(plan), calls_(calls), root_(size_t(plan.buffers_size())), good_(root_.size(), true),
-        wanted_(root_.size(), false), madeByProduct_(root_.size(), false), followed_(root_.size(), false),
-        uses_(root_.size()) {
+      : plan_(plan), calls_(calls), root_(wholeBuffers(plan)), good_(root_.size(), true), wanted_(root_.size(), false),
+        madeByProduct_(root_.size(), false), followed_(root_.size(), false), uses_(root_.size()) {
     const Frames frames(plan);
-    for (uint32_t b = 0; b < root_.size(); ++b) {
-      root_[b] = b;
-      for (size_t hops = 0; hops < root_.size(); ++hops)
-        if (const uint32_t alias = plan.buffers(int(root_[b])).alias_of_plus_one())
-          root_[b] = alias - 1;
-        else
-          break;
-    }
     for (uint32_t b = 0; b < root_.size(); ++b) {
       const plan::Buffer &buffer = plan.buffers(int(b)), &whole = plan.buffers(int(root_[b]));
       if (buffer.persistent() || frames.frameOf(buffer.offset()) >= 0 || !layouts[b].plain() ||
