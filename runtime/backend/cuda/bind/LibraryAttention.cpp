@@ -131,9 +131,8 @@ public:
               further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
       if (g_.hasBias)
         call.tensors[TESSERA_ATTENTION_BIAS] = further(bias, first * biasBytes_);
-      if (g_.hasKeep)
-        call.tensors[TESSERA_ATTENTION_KEEP] =
-            further(kept_.keep, g_.keepBase(first, 0) * int64_t(bytesPerElement(plan::DType(all_.dtype))));
+      if (g_.hasKeep) // forward alone, which is one call
+        call.tensors[TESSERA_ATTENTION_KEEP] = kept_.keep;
       if (kept_.statistics) {
         call.tensors[TESSERA_ATTENTION_STATISTICS] =
             further(*kept_.statistics, first * int64_t(batchLines * sizeof(float)));
@@ -233,8 +232,7 @@ std::vector<CudaKernel> bindLibraryAttention(const KernelCall &call, const Atten
   // A gradient whose results do not vary needs workspace for parts of all sums.
   const bool evenBias = library.biasBytes() % 16 == 0;
   const bool evenStatistics = !kept.statistics || g.heads() * g.rows() * int64_t(sizeof(float)) % 16 == 0;
-  const bool evenKeep = !g.hasKeep || g.keepBase(1, 0) * int64_t(bytesPerElement(type)) % 16 == 0;
-  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics && evenKeep)
+  if (gradient && g.batches > 1 && g.batches <= kMostCalls && evenBias && evenStatistics)
     choices.push_back(library.calls(1));
   return choices;
 }
