@@ -2,7 +2,7 @@
 // kernels do negative padding and what cuDNN refuses. They use one thread per result and are made to be right, not
 // fast.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/Copies.h"
 #include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/Windows.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
@@ -41,34 +41,23 @@ CudaKernel direct(const KernelCall &call, const ConvGeometry &g) {
 /// A copy of x in scratch memory that holds the zeros which one side of a dimension has more than the other. Makes the
 /// padding of `g` even. cuDNN's gradients of filters are wrong where it is uneven (9.19 on an H100, F32 and 16 bits).
 Place withEvenPadding(const TensorView &x, WindowGeometry &g, CudaKernel &kernel) {
-  Shape sizes = x.shape, first(x.shape.size(), 0);
+  TensorView padded = x;
+  Shape first(x.shape.size(), 0); // where x begins
   for (size_t d = 0; d < g.spatial; ++d) {
     int64_t &low = g.padLo[3 - g.spatial + d], &high = g.padHi[3 - g.spatial + d];
     const int64_t even = std::min(low, high);
     first[2 + d] = low - even;
-    sizes[2 + d] += low + high - 2 * even;
-    g.in[3 - g.spatial + d] = sizes[2 + d];
+    padded.shape[2 + d] += low + high - 2 * even;
+    g.in[3 - g.spatial + d] = padded.shape[2 + d];
     low = high = even;
   }
-  const bool last = !x.layout.plain();
-  const Shape to = last ? channelsLastStrides(sizes) : rowMajorStrides(sizes),
-              from = last ? channelsLastStrides(x.shape) : rowMajorStrides(x.shape);
-  const uint64_t element = bytesPerElement(x.dtype);
-  const Place place = kernel.reserve(uint64_t(elementCount(sizes)) * element);
-  kernel.actions.emplace_back(FillBytes{place, uint64_t(elementCount(sizes)) * element});
-  StridedCopy copy{{}, {}, {}, element};
+  const Place place = kernel.reserve(padded.bytes());
+  kernel.actions.emplace_back(FillBytes{place, padded.bytes()});
+  const Shape strides = memoryStrides(padded);
+  const int64_t offset = std::inner_product(first.begin(), first.end(), strides.begin(), int64_t(0));
   Place inside = place;
-  std::vector<size_t> order(sizes.size()); // of memory
-  std::iota(order.begin(), order.end(), size_t(0));
-  if (last)
-    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-  for (size_t d : order) {
-    inside.value += uint64_t(first[d] * to[d]) * element;
-    copy.sizes.push_back(x.shape[d]);
-    copy.toStrides.push_back(to[d]);
-    copy.fromStrides.push_back(from[d]);
-  }
-  kernel.actions.push_back(launchLoop(stridedCopy(copy), x.elements(), {at(x.data), inside}));
+  inside.value += uint64_t(offset) * bytesPerElement(x.dtype);
+  kernel.actions.push_back(launchLoop(stridedCopy(copyBetween(x, padded)), x.elements(), {at(x.data), inside}));
   return place;
 }
 

@@ -29,6 +29,27 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   }
 }
 
+Shape memoryStrides(const TensorView &tensor) {
+  return tensor.layout.inner.empty() ? rowStrides(tensor.shape, tensor.layout.pitch)
+                                     : channelsLastStrides(tensor.shape);
+}
+
+StridedCopy copyBetween(const TensorView &from, const TensorView &to) {
+  StridedCopy copy;
+  copy.elementBytes = bytesPerElement(to.dtype);
+  const Shape toStrides = memoryStrides(to), fromStrides = memoryStrides(from);
+  std::vector<size_t> order(to.shape.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  if (!to.layout.inner.empty())
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  for (size_t d : order) {
+    copy.sizes.push_back(std::min(from.shape[d], to.shape[d]));
+    copy.toStrides.push_back(toStrides[d]);
+    copy.fromStrides.push_back(fromStrides[d]);
+  }
+  return copy;
+}
+
 /// Copies `from` to `to`, which differ in type or in layout. Of different sizes, what one has more is zero or left out.
 static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView &to) {
   KernelCall call;
@@ -48,22 +69,7 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
   }
   if (to.elements() > from.elements())
     kernel.actions.emplace_back(FillBytes{at(to.data), to.bytes()});
-  // The loops run in the order of the memory that is written.
-  StridedCopy copy;
-  copy.elementBytes = bytesPerElement(to.dtype);
-  auto strides = [](const TensorView &view) {
-    return view.layout.inner.empty() ? rowStrides(view.shape, view.layout.pitch) : channelsLastStrides(view.shape);
-  };
-  const Shape toStrides = strides(to), fromStrides = strides(from);
-  std::vector<size_t> order(to.shape.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  if (!to.layout.inner.empty())
-    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-  for (size_t d : order) {
-    copy.sizes.push_back(std::min(from.shape[d], to.shape[d]));
-    copy.toStrides.push_back(toStrides[d]);
-    copy.fromStrides.push_back(fromStrides[d]);
-  }
+  const StridedCopy copy = copyBetween(from, to);
   Launch launch = launchLoop(stridedCopy(copy), elementCount(copy.sizes), {at(from.data), at(to.data)});
   launch.copied = (at(from.data).scratch ? from : to).bytes();
   kernel.actions.push_back(std::move(launch));

@@ -22,6 +22,13 @@ using Bind = std::function<std::vector<CudaKernel>(const KernelCall &)>;
 /// with rows further apart, those of another type around them, and those of another layout around all.
 constexpr uint64_t kRowCopies = uint64_t(1) << 55, kWideCopies = uint64_t(1) << 56, kLayoutCopies = uint64_t(1) << 57;
 
+/// The strides of a tensor's logical dimensions: plain, with rows further apart, or with channels last.
+Shape memoryStrides(const TensorView &tensor);
+
+/// Copies `from` to `to`, which differ in layout or size: of each dimension what both have. It runs in the order of the
+/// memory that is written.
+StridedCopy copyBetween(const TensorView &from, const TensorView &to);
+
 /// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone; results are
 /// numbered behind the inputs. In scratch memory the copies lie before the kernel's own scratch. `what` is added to the
 /// description of a kernel that has copies.
