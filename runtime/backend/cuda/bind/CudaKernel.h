@@ -70,6 +70,10 @@ struct LibraryMatMul {
   Place a, b, y;
   Place bias = {}, aux = {}; // where what.epilogue has them
 };
+/// A multiplication and an addition count as two.
+inline double operationsOf(const TesseraMatMul &w) {
+  return 2.0 * double(w.m) * double(w.n) * double(w.k) * double(w.batch);
+}
 struct LibraryConv {
   TesseraConv what;
   Place a, b, y;

@@ -1,5 +1,6 @@
 // matmul: cuBLASLt for floating-point numbers, an own tiled kernel for integers and for what the library refuses.
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/KernelWork.h"
 #include "runtime/backend/cuda/bind/Copies.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/layout/PaddedRows.h"
@@ -108,12 +109,11 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
 /// The least operations for each byte of a copy: below, the copy takes longer than it saves.
 constexpr double kWorthByte = 256;
 
-bool isWorthCopies(const KernelCall &call, const MatMulGeometry &g) {
+bool isWorthCopies(const KernelCall &call) {
   double copied = 0;
   for (const TensorView *view : {call.inputs.data(), &call.inputs[1], call.outputs.data()})
     copied += hasUnalignedRows(*view) ? double(view->bytes()) : 0;
-  const double operations = 2.0 * double(elementCount(g.batch)) * double(g.m) * double(g.n) * double(g.k);
-  return copied > 0 && gainsFromAlignedRows(call) && operations >= kWorthByte * copied;
+  return copied > 0 && gainsFromAlignedRows(call) && workOf(call).flops.value_or(0) >= kWorthByte * copied;
 }
 
 /// The product on copies whose rows are aligned.
@@ -128,10 +128,6 @@ std::vector<CudaKernel> libraryOnCopies(const KernelCall &call, const MatMulGeom
       },
       [&](const KernelCall &copied) { return std::vector{library(copied, g, tf32)}; });
 }
-
-} // namespace
-
-namespace {
 
 /// The library's fast kernels want the sizes along which a matrix has its rows to be multiples of this, even where rows
 /// begin aligned.
@@ -151,9 +147,8 @@ std::vector<LibraryMatMul> alignedParts(const LibraryMatMul &product) {
   const int64_t m = largest(w.m, w.transposeA), n = largest(w.n, true), k = largest(w.k, !w.transposeA || w.transposeB);
   const bool whole = m == w.m && n == w.n && k == w.k;
   const bool aligned = isAlignedPitch(w.ldA, in) && isAlignedPitch(w.ldB, in) && isAlignedPitch(w.ldY, out);
-  if (whole || in != 2 || !aligned ||
-      !outlastsLaunch(2.0 * double(w.m) * double(w.n) * double(w.k) * double(w.batch)) ||
-      (w.epilogue & TESSERA_EPILOGUE_KEEP) || (k != w.k && (w.epilogue & TESSERA_EPILOGUE_SUM)))
+  if (whole || in != 2 || !aligned || !outlastsLaunch(operationsOf(w)) || (w.epilogue & TESSERA_EPILOGUE_KEEP) ||
+      (k != w.k && (w.epilogue & TESSERA_EPILOGUE_SUM)))
     return {product};
   struct Range {
     int64_t begin, end;
@@ -228,7 +223,7 @@ std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &o
   if (libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
     CudaKernel kernel = library(call, g, options.tf32);
     if (kernel.actions.size() <= 64) {
-      if (isWorthCopies(call, g))
+      if (isWorthCopies(call))
         choices = libraryOnCopies(call, g, options.tf32);
       choices.push_back(std::move(kernel));
     }

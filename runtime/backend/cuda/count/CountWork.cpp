@@ -33,7 +33,7 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     const TesseraMatMul &w = matmul->what;
     work.library = true;
     work.bits = bitsOf(w.dtype);
-    work.flops = 2.0 * double(w.m) * double(w.n) * double(w.k) * double(w.batch);
+    work.flops = operationsOf(w);
     // A matrix that is repeated for the batch is read once.
     auto matrices = [&](int64_t stride) { return uint64_t(stride == 0 ? 1 : w.batch); };
     const uint64_t in = uint64_t(bitsOf(w.dtype)) / 8, out = uint64_t(bitsOf(w.resultType)) / 8;

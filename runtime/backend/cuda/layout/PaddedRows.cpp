@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/KernelWork.h"
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/plan/Frames.h"
 #include "runtime/plan/TimeOrder.h"
@@ -170,9 +171,8 @@ int64_t alignedPitch(const TensorView &t) {
 }
 
 bool gainsFromAlignedRows(const KernelCall &product) {
-  const Result<MatMulGeometry> g = matmulGeometry(product);
-  return g && bytesPerElement(product.inputs[0].dtype) == 2 && bytesPerElement(product.inputs[1].dtype) == 2 &&
-         outlastsLaunch(2.0 * double(elementCount(g->batch)) * double(g->m) * double(g->n) * double(g->k));
+  return bytesPerElement(product.inputs[0].dtype) == 2 && bytesPerElement(product.inputs[1].dtype) == 2 &&
+         outlastsLaunch(workOf(product).flops.value_or(0));
 }
 
 std::optional<ExpressionCode> withPitches(const ExpressionCode &code, const KernelCall &call) {
