@@ -137,6 +137,14 @@ Beside readBeside(Reader &outer, const Json &value, const std::string &origin) {
 
 } // namespace
 
+Link linkOfRing(int64_t devices, MeasuredReduce small, MeasuredReduce large, double fastest) {
+  const double steps = 2 * double(devices - 1), part = 1 / double(devices);
+  const double perByte =
+      std::max((large.seconds - small.seconds) / (large.bytes - small.bytes), steps * part / fastest);
+  const double latency = std::max((small.seconds - small.bytes * perByte) / steps, 1e-9);
+  return {devices, latency, steps * part / perByte};
+}
+
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
   llvm::StringRef rest = text.trim();
   size_t digits = rest.find_first_not_of("0123456789.");

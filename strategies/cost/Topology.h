@@ -48,6 +48,14 @@ struct Link {
   double bandwidth = 1; // bytes per second, one direction, per device
 };
 
+/// The link of which all-reduces among `devices` in a ring, 2 (n - 1) steps with an n-th of the bytes each, take what
+/// was measured for a small and a large buffer. On a busy machine the small one may have taken as long as the large
+/// one. So no link is faster than `fastest`, in bytes per second, and no step is shorter than a nanosecond.
+struct MeasuredReduce {
+  double bytes = 0, seconds = 0;
+};
+Link linkOfRing(int64_t devices, MeasuredReduce small, MeasuredReduce large, double fastest);
+
 /// By how much kernels take longer beside collectives. On devices by a part of the collective's time: kernels that are
 /// 1.1 to 1.3 times as slow are usual. On a shared machine the same cores do both, so it is the work of a collective.
 struct Beside {

@@ -55,17 +55,6 @@ private:
   const MeasureOptions &options_;
 };
 
-/// The link of which an all-reduce among all cores in a ring would take what was measured: 2 (n - 1) steps, each with
-/// an n-th of the bytes.
-strategies::Link linkOf(const strategies::ProfileTable &table, int64_t cores) {
-  const double small = *table.collective("all-reduce", cores, kSmall),
-               large = *table.collective("all-reduce", cores, kLarge);
-  const double steps = 2 * double(cores - 1), part = 1 / double(cores);
-  const double perByte = std::max(large - small, 1e-12) / (kLarge - kSmall);
-  const double latency = std::max(small / steps - kSmall * perByte / steps, 1e-9);
-  return {cores, latency, steps * part / perByte};
-}
-
 } // namespace
 
 llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, const Progress &progress) {
@@ -114,7 +103,10 @@ llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, co
     return e;
   if (llvm::Error e = measureBeside(options, table, [](const std::string &) {}))
     return e;
-  topology->links = {linkOf(table, cores)};
+  // What threads send passes through memory.
+  topology->links = {strategies::linkOfRing(cores, {kSmall, *table.collective("all-reduce", cores, kSmall)},
+                                            {kLarge, *table.collective("all-reduce", cores, kLarge)},
+                                            topology->memoryBandwidth)};
   std::snprintf(text, sizeof text, "%12.1f GB/s between cores, %.2f us for each step of a collective",
                 topology->links.front().bandwidth * 1e-9, topology->links.front().latency * 1e6);
   progress(text);

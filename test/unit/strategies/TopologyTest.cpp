@@ -174,3 +174,19 @@ TEST_CASE("several machines of a kind are joined by their network") {
   CHECK_THAT(llvm::toString(two.takeError()), Catch::Contains("'network'"));
   CHECK(llvm::cantFail(lonely.withNodes(1)).devices == 16);
 }
+
+TEST_CASE("the link of two measured all-reduces") {
+  // Four devices: 6 steps with a quarter of the bytes each, over a link of 2 us and 1 GB/s.
+  auto seconds = [](double bytes) { return 6 * (2e-6 + bytes / 4 / 1e9); };
+  const Link link = linkOfRing(4, {1024, seconds(1024)}, {4 << 20, seconds(4 << 20)}, 1e10);
+  CHECK(link.devices == 4);
+  CHECK(link.latency == Approx(2e-6));
+  CHECK(link.bandwidth == Approx(1e9));
+
+  // On a busy machine the small one took longer.
+  const Link busy = linkOfRing(4, {1024, 0.01}, {4 << 20, 0.008}, 1e10);
+  CHECK(busy.latency == Approx((0.01 - 1024 * 1.5 / 1e10) / 6));
+  CHECK(busy.bandwidth == Approx(1e10));
+  // What is there no time for takes a nanosecond.
+  CHECK(linkOfRing(2, {1024, 0}, {4 << 20, 1}, 1e10).latency == 1e-9);
+}
