@@ -208,9 +208,9 @@ def Graph_IotaOp : Graph_TypedOp<"iota", "-> ...", [Graph_Elementwise], ["rankAt
 def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise], ["rankAttributes"]> {
   let summary = "uniform numbers in [0, 1), a hash of (seed, stream, step, global element index)";
   let description = [{
-    Philox 4x32-10 with key = (seed low 32, seed high 32 xor stream) and counter = (g low 32, g high 32,
-    step low 32, step high 32), where g is the row-major index of the element in the global tensor; the
-    first output word w gives (w >> 8) * 2^-24. So masks do not depend on the mesh.
+    Philox 4x32-10 with key = (seed low 32, seed high 32 xor stream) and counter = (c low 32, c high 32,
+    step low 32, step high 32), where c = g / 4 and g is the row-major index of the element in the global tensor;
+    output word g mod 4, w, gives (w >> 8) * 2^-24. So masks do not depend on the mesh.
     In global programs `global_shape` and `offset` are empty, which means the result's shape and zeros. In local
     programs they say which block of the global tensor the rank produces.
   }];

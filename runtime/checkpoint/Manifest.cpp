@@ -294,7 +294,7 @@ std::string formatManifest(const Manifest &manifest) {
                   {"shuffle", optionalBool(manifest.data.shuffle)},
                   {"augment", optionalBool(manifest.data.augment)}};
   // Random numbers are a function of the plan's seed, the step and the element, so there is no other state to save.
-  json["random"] = {{"generator", "philox4x32-10"}, {"counter", "element"}, {"step", p.step}};
+  json["random"] = {{"generator", "philox4x32-10"}, {"counter", "element/4"}, {"step", p.step}};
   json["chunk_bytes"] = kSumChunk;
   json["files"] = Json::array();
   for (const Manifest::File &file : manifest.files) {

@@ -10,7 +10,7 @@
 //    "leaves": 8,                                             // of a reproducible plan
 //    "position": {"step": 30, "epoch": 1, "sample": 64, "batch": 16},
 //    "data": {"source": "npy:x.npy", "seed": 0, "shuffle": null, "augment": null},
-//    "random": {"generator": "philox4x32-10", "counter": "element", "step": 30},
+//    "random": {"generator": "philox4x32-10", "counter": "element/4", "step": 30},
 //    "files": [{"name": "rank0.safetensors", "bytes": 1000, "crc32": ["0badcafe"]}],
 //    "cuts": [[[0, 4, 8], [0, 4]]], "places": [[0, 1]],       // what tensors have in common (BlockTables.h)
 //    "tensors": {"fc.weight": {"role": "parameter", "dtype": "F32", "shape": [8, 4], "split": [2, 1],

@@ -2,6 +2,7 @@
 #include "runtime/support/Scalar.h"
 #include "test/support/InterpreterDetail.h"
 
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -43,19 +44,17 @@ static void iota(Call &c) {
   });
 }
 
-// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): first
-// word.
-static uint32_t philox(uint64_t counterLow, uint64_t counterHigh, uint32_t key0, uint32_t key1) {
-  uint32_t x[4] = {uint32_t(counterLow), uint32_t(counterLow >> 32), uint32_t(counterHigh),
-                   uint32_t(counterHigh >> 32)};
+// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+static std::array<uint32_t, 4> philox(uint64_t counterLow, uint64_t counterHigh, uint32_t key0, uint32_t key1) {
+  std::array<uint32_t, 4> x = {uint32_t(counterLow), uint32_t(counterLow >> 32), uint32_t(counterHigh),
+                               uint32_t(counterHigh >> 32)};
   for (int round = 0; round < 10; ++round) {
     uint64_t a = uint64_t(0xD2511F53) * x[0], b = uint64_t(0xCD9E8D57) * x[2];
-    uint32_t next[4] = {uint32_t(b >> 32) ^ x[1] ^ key0, uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ key1, uint32_t(a)};
-    std::copy(next, next + 4, x);
+    x = {uint32_t(b >> 32) ^ x[1] ^ key0, uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ key1, uint32_t(a)};
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }
-  return x[0];
+  return x;
 }
 
 static void random(Call &c) {
@@ -70,8 +69,8 @@ static void random(Call &c) {
     SmallVector<int64_t> global(index);
     for (size_t d = 0; d < global.size(); ++d)
       global[d] += from[d];
-    uint32_t word =
-        philox(uint64_t(offset(shape, global)), step, uint32_t(seed), uint32_t(seed >> 32) ^ uint32_t(stream));
+    auto element = uint64_t(offset(shape, global));
+    uint32_t word = philox(element / 4, step, uint32_t(seed), uint32_t(seed >> 32) ^ uint32_t(stream))[element % 4];
     c.out[0].data[i++] = double(word >> 8) * 0x1p-24;
   });
 }

@@ -221,6 +221,25 @@ TEST_CASE("every kernel that the checks know is bound") {
     CHECK(names.count(name) == 1);
 }
 
+TEST_CASE("four neighbouring random numbers come from one counter") {
+  auto source = [](const Shape &global, const Shape &offset) {
+    PlanBuilder p;
+    p.kernel("random", {p.buffer(plan::I64, {})}, {p.buffer(plan::F32, {1024, 1056})},
+             {{"seed", int64_t(1)}, {"stream", int64_t(0)}, {"global_shape", global}, {"offset", offset}});
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(p.plan(), {});
+    REQUIRE(calls.ok());
+    Result<std::vector<CudaKernel>> kernels = bindCuda((*calls)[0][0], {});
+    REQUIRE(kernels.ok());
+    return std::get<Launch>(kernels->front().actions.front()).source;
+  };
+  const std::string whole = source({1024, 1056}, {0, 0}), block = source({1024, 2112}, {0, 1056}),
+                    uneven = source({1024, 2112}, {0, 1}), odd = source({1024, 1057}, {0, 0});
+  CHECK(whole.find("uniform_word(0x1ull, 0x0ull + (u64)(q0), (u32)i & 3u, ") != std::string::npos);
+  CHECK(block.find("uniform_word(0x1ull, 0x108ull + (u64)(q0 * 528u + q1), (u32)i & 3u, ") != std::string::npos);
+  CHECK(uneven.find("uniform(0x1ull, 0x1ull + (u64)(x0 * 2112u + x1), ") != std::string::npos);
+  CHECK(odd.find("uniform(0x1ull, 0x0ull + (u64)(x0 * 1057u + x1), ") != std::string::npos);
+}
+
 TEST_CASE("kernels have names that tell them apart") {
   std::set<std::string> operators, names;
   const std::vector<std::string> sources = sourcesOf(plan::F32, operators);

@@ -28,7 +28,7 @@ TEST_CASE("a thread moves four neighbouring elements by one access") {
                        "out0[i] = STORE(in0[i] + in1[i / 32]);\n"};
   const std::string large = loop.source(kOnePointEach);
   for (const char *part : {"const Four<float> in0_4 = *(const Four<float> *)(in0 + first);\n", "Four<u16> out0_4;\n",
-                           "const u32 i = first + part;\n", "out0_4.e[part] = STORE(in0_4.e[part] + in1[i / 32]);\n",
+                           "const u32 i = first | part;\n", "out0_4.e[part] = STORE(in0_4.e[part] + in1[i / 32]);\n",
                            "*(Four<u16> *)(out0 + first) = out0_4;\n", "threadIdx.x * 4u", "i < first + 4u"})
     CHECK(large.find(part) != std::string::npos);
   CHECK(loop.tableSource().find("in0_4") != std::string::npos);

@@ -122,15 +122,39 @@ public:
   /// The element of an input at the indices x0, x1, ...
   std::string element(size_t input) const { return "in" + std::to_string(input) + "[" + address(input) + "]"; }
 
+  /// Whether four neighbouring points, from a multiple of four on, have random numbers of one counter each.
+  bool drawsByFour() const {
+    bool any = false;
+    for (size_t c = 0; c < e_.code.size(); ++c)
+      if (const size_t v = e_.inputs.size() + c; e_.code[c].op == Op::Random && live_[v]) {
+        const Shape &strides = nest_.strides[slots_.at(v)];
+        any = true;
+        if (strides.empty() || strides.back() != 1 || nest_.sizes.back() % 4 != 0 || e_.code[c].globalOffset % 4 != 0 ||
+            std::any_of(strides.begin(), strides.end() - 1, [](int64_t stride) { return stride % 4 != 0; }))
+          return false;
+      }
+    return any;
+  }
+  /// The code that splits i into x0, x1, ..., and where that draws by four a quarter of it into q0, q1, ...
+  std::string indices(bool byFour) const {
+    std::string text = indexCode(nest_.sizes, "i", type_);
+    if (byFour) {
+      Shape quarters = nest_.sizes;
+      quarters.back() /= 4;
+      text += indexCode(quarters, "(i >> 2)", type_, "q");
+    }
+    return text;
+  }
+
   /// Computes every live value at the indices x0, x1, ... from the elements of the inputs.
-  std::string body(const std::function<std::string(size_t)> &element) const {
+  std::string body(const std::function<std::string(size_t)> &element, bool byFour = false) const {
     std::string text;
     for (size_t v = 0; v < live_.size(); ++v) {
       if (!live_[v])
         continue;
       const bool input = v < e_.inputs.size();
       plan::DType type = e_.typeOf(uint32_t(v));
-      std::string value = input ? loadCode(type, element(v)) : instruction(e_.code[v - e_.inputs.size()], v);
+      std::string value = input ? loadCode(type, element(v)) : instruction(e_.code[v - e_.inputs.size()], v, byFour);
       text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) + " = " + value + ";\n";
     }
     return text;
@@ -150,10 +174,16 @@ private:
   }
   std::string address(size_t value) const { return addressCode(nest_.strides[slots_.at(value)], type_); }
 
-  std::string instruction(const Instr &instr, size_t v) const {
+  std::string instruction(const Instr &instr, size_t v, bool byFour) const {
     std::array<std::string, 3> operands;
     for (uint32_t i = 0; i < instr.arity; ++i)
       operands[i] = "v" + std::to_string(instr.operands[i]);
+    if (byFour && instr.op == Op::Random) {
+      Shape strides = nest_.strides[slots_.at(v)];
+      for (size_t d = 0; d + 1 < strides.size(); ++d)
+        strides[d] /= 4;
+      return randomCode(instr, operands[0], addressCode(strides, type_, "q"), "(u32)i & 3u");
+    }
     const bool indexed = instr.op == Op::Iota || instr.op == Op::Random;
     return instructionCode(instr, instr.arity ? e_.typeOf(instr.operands[0]) : instr.type, operands,
                            indexed ? address(v) : "");
@@ -196,9 +226,11 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
     stores += name + "[" + code.placeOf(i) + "] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     arguments.push_back(outputs[rs[i]]);
   }
-  loop.body = indexCode(code.nest().sizes, "i", loop.index) + code.body([&](size_t input) {
+  const bool byFour = code.drawsByFour();
+  auto element = [&](size_t input) {
     return code.liesAlong(input) ? "in" + std::to_string(input) + "[i]" : code.element(input);
-  }) + stores;
+  };
+  loop.body = code.indices(byFour) + code.body(element, byFour) + stores;
   return launchLoop(std::move(loop), elementCount(e.domain), std::move(arguments));
 }
 

@@ -163,7 +163,7 @@ private:
   std::string ofSide(const Columns &code) const {
     return code.before + "#pragma unroll\nfor (u32 e = 0; e < " + std::to_string(chain_.side) + "u; ++e) {\n" +
            (chain_.again ? "" : "const u32 k = group * " + std::to_string(chain_.side) + "u + e;\n") + "const " +
-           type_.name() + " column = first + e;\n" + code.each + "}\n" + code.after;
+           type_.name() + " column = first " + (chain_.shift ? "+" : "|") + " e;\n" + code.each + "}\n" + code.after;
   }
   /// For all columns of this thread, which are the same in each phase.
   std::string columns(const Columns &code) const {
@@ -236,6 +236,19 @@ private:
                                          : row + " + " + column;
   }
 
+  /// Whether columns 4 n to 4 n + 3 have random numbers of one counter.
+  bool drawsByFour(const RowValue &v) const {
+    const Nest &column = v.access.column;
+    return column.sizes.size() == 1 && column.strides[0][0] == 1 && v.instr.globalOffset % 4 == 0 &&
+           std::ranges::all_of(v.access.row.strides[0], [](int64_t stride) { return stride % 4 == 0; });
+  }
+  /// The same for a quarter of the column.
+  static RowAccess quarters(RowAccess access) {
+    for (int64_t &stride : access.row.strides[0])
+      stride /= 4;
+    return access;
+  }
+
   std::string sumOf(size_t c) const { return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : ""); }
   /// The code that adds to the sums over the rows in this phase: either those of columns, or those of numbers per row.
   std::string addToSums(int phase, bool perRow) const {
@@ -291,6 +304,8 @@ private:
     std::array<std::string, 3> operands;
     for (uint32_t o = 0; o < v.instr.arity; ++o)
       operands[o] = use(v.instr.operands[o]);
+    if (v.instr.op == Op::Random && drawsByFour(v))
+      return randomCode(v.instr, operands[0], address(quarters(v.access), "(column >> 2)"), "(u32)column & 3u");
     const bool indexed = v.instr.op == Op::Iota || v.instr.op == Op::Random;
     return instructionCode(v.instr, v.instr.arity ? chain_.values[v.instr.operands[0]].type : v.type, operands,
                            indexed ? address(v.access) : "");

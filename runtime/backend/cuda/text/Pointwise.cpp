@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/text/Pointwise.h"
 
+#include "runtime/backend/Philox.h"
 #include "runtime/backend/cuda/text/Source.h"
 
 #include <cmath>
@@ -47,6 +48,13 @@ std::string functionName(Op op) {
 
 } // namespace
 
+std::string randomCode(const Instr &instr, const std::string &step, const std::string &quarter,
+                       const std::string &word) {
+  return std::string("(") + valueType(valueClass(instr.type)) + ")uniform_word(" +
+         hex(philoxKey(instr.seed, instr.stream)) + "ull, " + hex(uint64_t(instr.globalOffset / 4)) + "ull + (u64)(" +
+         quarter + "), " + word + ", (u64)" + step + ")";
+}
+
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address) {
   auto operand = [&](uint32_t i) -> const std::string & { return operands[i]; };
@@ -76,7 +84,7 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
     text = "(" + type + ")op_add(" + intLiteral(instr.start) + ", (i64)(" + address + "))";
     break;
   case Op::Random:
-    text = "(" + type + ")uniform(" + hex(instr.seed ^ (instr.stream << 32)) + "ull, " +
+    text = "(" + type + ")uniform(" + hex(philoxKey(instr.seed, instr.stream)) + "ull, " +
            hex(uint64_t(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" + operand(0) + ")";
     break;
   default:

@@ -21,6 +21,11 @@ namespace tessera::rt::cuda {
 /// random number's index in the global tensor, both relative to the start of the domain.
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address);
+/// The code for a random number whose index is a multiple of four and `word`, an expression below 4. `quarter` is a
+/// quarter of the multiple, relative to the start of the domain, which begins at a multiple of four. Points that have
+/// the same expression for it draw together, if the compiler knows that.
+std::string randomCode(const Instr &instr, const std::string &step, const std::string &quarter,
+                       const std::string &word);
 
 /// The code of a reduction whose result is of type `type`: its initial value, a step, and its result as stored in
 /// memory.

@@ -81,9 +81,10 @@ __device__ inline u16 to_half(float f) {
 #endif
 }
 
-__device__ inline float uniform(u64 key, u64 index, u64 step) {
+__device__ inline float uniform_word(u64 key, u64 counter, u32 word, u64 step) {
   u32 k0 = (u32)key, k1 = (u32)(key >> 32);
-  u32 c0 = (u32)index, c1 = (u32)(index >> 32), c2 = (u32)step, c3 = (u32)(step >> 32);
+  u32 c0 = (u32)counter, c1 = (u32)(counter >> 32), c2 = (u32)step, c3 = (u32)(step >> 32);
+#pragma unroll
   for (int round = 0; round < 10; ++round) {
     const u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
     const u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
@@ -94,7 +95,11 @@ __device__ inline float uniform(u64 key, u64 index, u64 step) {
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return (float)(c0 >> 8) * 5.9604644775390625e-8f; // 2^-24
+  const u32 found = word == 0u ? c0 : word == 1u ? c1 : word == 2u ? c2 : c3;
+  return (float)(found >> 8) * 5.9604644775390625e-8f; // 2^-24
+}
+__device__ inline float uniform(u64 key, u64 index, u64 step) {
+  return uniform_word(key, index >> 2, (u32)index & 3u, step);
 }
 )cuda";
 
