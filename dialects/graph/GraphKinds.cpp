@@ -136,9 +136,7 @@ bool isFactor(OpOperand &operand) {
       .Case([&](AttentionOp o) {
         return operand.getOperandNumber() <= o.getVMutable().getOperandNumber() || isLastOf(operand, o.getKeep());
       })
-      .Case([&](AttentionGradOp o) {
-        return operand.getOperandNumber() <= o.getYMutable().getOperandNumber() || isLastOf(operand, o.getKeep());
-      })
+      .Case([&](AttentionGradOp o) { return operand.getOperandNumber() <= o.getYMutable().getOperandNumber(); })
       .Default([](Operation *) { return true; });
 }
 

@@ -86,7 +86,8 @@ enum class Precision {
 };
 Precision precisionOf(mlir::Operation *op);
 /// Whether an operator that sums products multiplies the operand. What it only adds stays in float32, such as a mask
-/// with numbers that 16 bits do not hold.
+/// with numbers that 16 bits do not hold. Nor does what dropout keeps count in attention's gradient: it is in memory
+/// from attention on, in a byte each.
 bool isFactor(mlir::OpOperand &operand);
 /// The results of such an operator that are sums of products. Others, as statistics of rows, are float32 whatever kWide
 /// says.

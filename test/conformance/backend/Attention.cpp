@@ -185,7 +185,8 @@ TEST_CASE("attention with dropout", "[conformance]") {
   for (const auto &[type, keep, wide] :
        {std::tuple(plan::F32, plan::BOOL, true), std::tuple(plan::F32, plan::F32, true),
         std::tuple(plan::BF16, plan::BF16, false), std::tuple(plan::BF16, plan::BOOL, true),
-        std::tuple(plan::F16, plan::F16, false)}) {
+        std::tuple(plan::BF16, plan::BOOL, false), std::tuple(plan::F16, plan::F16, false),
+        std::tuple(plan::F16, plan::BOOL, false)}) {
     rowsFirst = !rowsFirst;
     checkAttention(random, {{2}, 2, 1, 128, 128, 64, 64, rowsFirst}, causal, nullptr, type, wide, keep);
     // Heads that share keys, rows and keys that fill no tile, a bias.
