@@ -130,7 +130,7 @@ ArenaLayout layOut(const std::vector<Block> &blocks, const std::vector<std::vect
   return best;
 }
 
-std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vector<int64_t> &wanted) {
+std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vector<int64_t> &wanted, uint64_t more) {
   int64_t end = 0;
   for (size_t b = 0; b < blocks.size(); ++b)
     end = std::max({end, blocks[b].last, wanted[b]});
@@ -138,7 +138,7 @@ std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vecto
   for (const Block &block : blocks)
     for (int64_t t = block.first; t <= block.last; ++t)
       load[size_t(t)] += aligned(block.bytes);
-  const uint64_t peak = *std::max_element(load.begin(), load.end());
+  const uint64_t peak = *std::max_element(load.begin(), load.end()) + more;
   std::vector<Block> longer = blocks;
   for (size_t b = 0; b < blocks.size(); ++b) {
     const auto from = load.begin() + std::ptrdiff_t(blocks[b].last + 1),

@@ -38,12 +38,12 @@ struct ArenaLayout {
 /// A row has two blocks or more, and a block is in at most one row.
 ArenaLayout layOut(const std::vector<Block> &blocks, const std::vector<std::vector<size_t>> &rows = {});
 
-/// The blocks, of which each lives until the time that is wanted for it, where that is later than its end, and no more
-/// bytes live at once than at the peak without that.
+/// The blocks, of which each lives until the time that is wanted for it, where that is later than its end, and at most
+/// `more` bytes more live at once than at the peak without that.
 ///
 ///   keepLonger({{64, 0, 0}, {64, 1, 2}, {64, 2, 2}, {64, 3, 3}}, {3, 3, 0, 0})
 ///   ->  {{64, 0, 0}, {64, 1, 3}, {64, 2, 2}, {64, 3, 3}}, since two blocks live at time 2 anyway
-std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vector<int64_t> &wanted);
+std::vector<Block> keepLonger(const std::vector<Block> &blocks, const std::vector<int64_t> &wanted, uint64_t more = 0);
 
 /// The largest sum of the aligned sizes of blocks that live at once, in bytes. No layout is smaller. If `time` is
 /// given, it is set to a time at which the sum is reached.

@@ -2,8 +2,8 @@
 //
 // Persistent buffers come first, one after the other. Behind them is one region that the values of all programs share;
 // programs do not run at the same time. A result takes the place of an operand that is read for the last time, where
-// the kernel allows it. What a chain of loops uses keeps its place until the chain has ended, where that takes no more
-// memory (LoopChains.h).
+// the kernel allows it. What a chain of loops uses keeps its place until the chain has ended, where that takes hardly
+// more memory (LoopChains.h).
 //
 // Operands of one message of all-reduces lie side by side, and so do its results: all in the places of the operands, or
 // all elsewhere. Those of a list of gathers or scatters lie anywhere, but no result lies where another one of its
@@ -34,6 +34,10 @@ using namespace llvm;
 namespace tessera::compiler {
 
 namespace {
+
+/// The part of the arena that chains of loops may take more. A loss and its gradient are such a chain, often at the
+/// peak, with a few single numbers beside rows of a gigabyte.
+constexpr uint64_t kLittle = uint64_t(1) << 14;
 
 /// The times of a program: `begin`, when it gets its inputs, one per step, and `end`, when its outputs are read.
 struct Span {
@@ -406,8 +410,15 @@ private:
     for (const LayoutFrame &frame : layout_.frames)
       blocks_.push_back({frame.bytes * frame.slots, 0, spans_.back().end});
     ArenaLayout layout = layOut(blocks_, rows_);
-    if (ArenaLayout kept = layOut(keepLonger(blocks_, untilChainsEnd()), rows_); kept.bytes <= layout.bytes)
+    // Where that leaves gaps, at least what is small keeps its place: then no large result lies over single numbers.
+    const uint64_t more = layout.bytes / kLittle;
+    for (const uint64_t largest : {UINT64_MAX, more}) {
+      ArenaLayout kept = layOut(keepLonger(blocks_, untilChainsEnd(largest), more), rows_);
+      if (kept.bytes > layout.bytes + more)
+        continue;
       layout = std::move(kept);
+      break;
+    }
     std::vector<uint64_t> filled;
     for (size_t f = 0; f < layout_.frames.size(); ++f)
       filled.push_back(layout_.frames[f].offset = end + layout.offsets[values + f]);
@@ -426,8 +437,8 @@ private:
     layout_.report.activationBytes = aligned(layout.bytes);
   }
 
-  /// By block: when the last of the chains of loops that use it ends; 0: none uses it.
-  std::vector<int64_t> untilChainsEnd() const {
+  /// By block of at most `largest` bytes: when the last of the chains of loops that use it ends; 0: none uses it.
+  std::vector<int64_t> untilChainsEnd(uint64_t largest) const {
     std::vector<int64_t> until(blocks_.size(), 0);
     for (size_t p = 0; p < layout_.programs.size(); ++p) {
       const LayoutProgram &program = layout_.programs[p];
@@ -435,7 +446,8 @@ private:
       for (size_t s = 0; s < program.steps.size(); ++s)
         for (const auto *list : {&program.steps[s].inputs, &program.steps[s].outputs})
           for (int b : *list)
-            if (const int slot = slot_[layout_.root(b)]; slot >= 0 && ends[s] > s)
+            if (const int slot = slot_[layout_.root(b)];
+                slot >= 0 && ends[s] > s && blocks_[size_t(slot)].bytes <= largest)
               until[size_t(slot)] = std::max(until[size_t(slot)], spans_[p].step(ends[s]));
     }
     return until;

@@ -98,6 +98,10 @@ TEST_CASE("blocks live longer where the peak stays what it is") {
   CHECK(longer[0].last == 0);
   CHECK(longer[1].last == 3);
   CHECK(longer[2].last == 2);
+  // A small one beside a large one, for a little more.
+  CHECK(keepLonger({{64, 0, 0}, {6400, 1, 1}}, {1, 0})[0].last == 0);
+  CHECK(keepLonger({{64, 0, 0}, {6400, 1, 1}}, {1, 0}, 63)[0].last == 0);
+  CHECK(keepLonger({{64, 0, 0}, {6400, 1, 1}}, {1, 0}, 64)[0].last == 1);
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     const std::vector<Block> some = randomBlocks(1 + random() % 40, random);
