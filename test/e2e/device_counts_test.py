@@ -45,6 +45,8 @@ def gpt2_holds_its_figures(c):
 @case
 def resnet50_holds_its_figures(c):
     c.compile(c.models / "resnet50_224_train.onnx", "--dim", "batch=128", "--precision", "bf16", "--optimizer", "sgd:lr=0.001,momentum=0.9,weight_decay=0.0005")
+    copies = c.counted()["kinds"]["conv_weight_grad"]  # of the stem's images, around the library's call
+    expect(copies["launches"] == 3 and copies["flops"] == 0, copies)
     c.holds(RESNET50)
 
 

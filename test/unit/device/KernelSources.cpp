@@ -151,8 +151,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
             CHECK((launch->grid[0] > 0 && launch->grid[1] > 0 && launch->grid[1] <= 65535));
             CHECK((launch->block >= 32 && launch->block <= 1024));
           }
-          library |= std::holds_alternative<LibraryMatMul>(action) || std::holds_alternative<LibraryConv>(action) ||
-                     std::holds_alternative<LibraryAttention>(action);
+          library |= isLibraryCall(action);
         }
         own |= !library;
       }

@@ -83,6 +83,10 @@ struct LibraryAttention {
   std::array<Place, TESSERA_ATTENTION_TENSORS> tensors = {}; // those that it does not have are never read or written
 };
 using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryAttention>;
+inline bool isLibraryCall(const Action &action) {
+  return std::holds_alternative<LibraryMatMul>(action) || std::holds_alternative<LibraryConv>(action) ||
+         std::holds_alternative<LibraryAttention>(action);
+}
 
 struct CudaKernel {
   std::string description;

@@ -106,9 +106,8 @@ void addActions(const CudaKernel &kernel, const std::vector<KernelCall> &calls, 
   }
   const auto launches = std::count_if(kernel.actions.begin(), kernel.actions.end(),
                                       [](const Action &a) { return std::holds_alternative<Launch>(a); });
-  // Around a library's product, copies are launched.
-  if (std::any_of(kernel.actions.begin(), kernel.actions.end(),
-                  [](const Action &a) { return std::holds_alternative<LibraryMatMul>(a); }))
+  // Around a library's call, copies are launched.
+  if (std::any_of(kernel.actions.begin(), kernel.actions.end(), isLibraryCall))
     flops = 0;
   for (const Action &action : kernel.actions) {
     DeviceWork work = as;
