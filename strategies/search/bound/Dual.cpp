@@ -32,15 +32,27 @@ constexpr double kPointWork = 4;   // per memory point
 constexpr double kMostMoved = 1e13; // what exceeds it excludes its option anyway; sums stay exact in doubles
 } // namespace
 
+/// Four rows at once load and store q a quarter as often.
 TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows, size_t columns,
-                                                 double *q) {
+                                                 double *__restrict q) {
   for (size_t s = 0; s < columns; ++s)
     q[s] = m[s] - p[0];
-  for (size_t t = 1; t < rows; ++t) {
+  size_t t = 1;
+  for (; t + 4 <= rows; t += 4) {
+    const double *a = m + t * columns, *b = a + columns, *c = b + columns, *d = c + columns;
+    const double xa = p[t], xb = p[t + 1], xc = p[t + 2], xd = p[t + 3];
+    for (size_t s = 0; s < columns; ++s) {
+      const double ab = a[s] - xa < b[s] - xb ? a[s] - xa : b[s] - xb;
+      const double cd = c[s] - xc < d[s] - xd ? c[s] - xc : d[s] - xd;
+      const double y = ab < cd ? ab : cd;
+      q[s] = y < q[s] ? y : q[s];
+    }
+  }
+  for (; t < rows; ++t) {
     const double *row = m + t * columns;
     const double x = p[t];
     for (size_t s = 0; s < columns; ++s) {
-      double y = row[s] - x;
+      const double y = row[s] - x;
       q[s] = y < q[s] ? y : q[s];
     }
   }

@@ -78,7 +78,7 @@ private:
   double work_;
 };
 
-/// q[s] = min over t of m[t][s] - p[t].
+/// q[s] = min over t of m[t][s] - p[t]. There is a row at least.
 void minPlus(const double *m, const double *p, size_t rows, size_t columns, double *q);
 
 } // namespace tessera::strategies

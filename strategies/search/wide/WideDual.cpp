@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 
 namespace tessera::strategies {
 
@@ -86,6 +88,66 @@ TESSERA_CLONES void addByState(const double *x, const double *y, const int32_t *
   }
 }
 
+/// a[i] += x[state[i]] and b[i] += x[state[i]]
+TESSERA_CLONES void addToBoth(const double *x, const int32_t *state, size_t count, double *__restrict a,
+                              double *__restrict b) {
+  for (size_t i = 0; i < count; ++i) {
+    const double more = x[state[i]];
+    a[i] += more;
+    b[i] += more;
+  }
+}
+
+/// a[i] -= x[state[i]]
+TESSERA_CLONES void takeByState(const double *x, const int32_t *state, size_t count, double *__restrict a) {
+  for (size_t i = 0; i < count; ++i)
+    a[i] -= x[state[i]];
+}
+
+/// Lanes of leastByState and leastOf.
+constexpr size_t kLanes = 4;
+
+/// least[t] = min over i with state[i] = t of a[i]. Every state has an option. Options side by side often have one
+/// state, and each would wait for the one before it: so several lanes take turns where options are many more than
+/// states. `least` has room for all lanes.
+void leastByState(const double *a, const int32_t *state, size_t count, size_t states, double *least) {
+  std::fill_n(least, states * kLanes, std::numeric_limits<double>::infinity());
+  auto lower = [&](size_t i, double *lane) {
+    double &at = lane[state[i]];
+    at = std::min(at, a[i]);
+  };
+  if (count < 2 * kLanes * states) {
+    for (size_t i = 0; i < count; ++i)
+      lower(i, least);
+    return;
+  }
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      lower(i + lane, least + lane * states);
+  for (; i < count; ++i)
+    lower(i, least);
+  for (size_t lane = 1; lane < kLanes; ++lane)
+    for (size_t t = 0; t < states; ++t)
+      least[t] = std::min(least[t], least[lane * states + t]);
+}
+
+/// The least of `count` numbers, one at least.
+TESSERA_CLONES double leastOf(const double *a, size_t count) {
+  double lanes[2 * kLanes];
+  std::fill_n(lanes, 2 * kLanes, a[0]);
+  size_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes)
+    for (size_t lane = 0; lane < 2 * kLanes; ++lane)
+      lanes[lane] = a[i + lane] < lanes[lane] ? a[i + lane] : lanes[lane];
+  double least = lanes[0];
+  for (size_t lane = 1; lane < 2 * kLanes; ++lane)
+    least = lanes[lane] < least ? lanes[lane] : least;
+  for (; i < count; ++i)
+    least = a[i] < least ? a[i] : least;
+  return least;
+}
+
 /// The nodes among the kept options, without edges.
 FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
   WideGraph nodes;
@@ -97,9 +159,8 @@ FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
 } // namespace
 
 WideDual::WideDual(const WideGraph &wide, const Kept &kept)
-    : flat_(nodesOf(wide, kept)), options_(kept), links_(wide.nodes.size()), numShares_(wide.shares.size()),
-      prices_(flat_), kept_(flat_.costs.size(), 0), chosen_(wide.nodes.size(), 0),
-      best_(-std::numeric_limits<double>::infinity()) {
+    : flat_(nodesOf(wide, kept)), options_(kept), numShares_(wide.shares.size()), prices_(flat_),
+      kept_(flat_.costs.size(), 0), chosen_(wide.nodes.size(), 0), best_(-std::numeric_limits<double>::infinity()) {
   // Equal lists of kept states, and equal tables, are made once.
   std::map<std::pair<const std::vector<int32_t> *, std::vector<int32_t>>, const States *> known;
   auto statesOf = [&](const std::vector<int32_t> &state, const std::vector<int32_t> &options) {
@@ -152,15 +213,21 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
     work_ += kEntryWork * double(rows * columns) + kOptionWork * double(from->ofOption.size() + to->ofOption.size());
   }
   addShares(wide, ends, messages, tableOf);
+  firstLink_.assign(wide.nodes.size() + 1, 0);
+  for (const WideEdge &edge : wide.edges)
+    for (int32_t end : {edge.from, edge.to})
+      ++firstLink_[size_t(end) + 1];
+  std::partial_sum(firstLink_.begin(), firstLink_.end(), firstLink_.begin());
+  links_.resize(2 * wide.edges.size());
+  std::vector<size_t> next(firstLink_.begin(), firstLink_.end() - 1);
   for (size_t e = 0; e < wide.edges.size(); ++e) {
     const WideEdge &edge = wide.edges[e];
     const auto [from, to] = ends[e];
     const auto [atFrom, atTo] = messages[e];
     const size_t rows = from->inTable.size(), columns = to->inTable.size();
-    links_[size_t(edge.from)].push_back(
-        {edge.to, tableOf[e]->turned.data(), rows, columns, &from->ofOption, &to->ofOption, atFrom, atTo});
-    links_[size_t(edge.to)].push_back(
-        {edge.from, tableOf[e]->costs.data(), columns, rows, &to->ofOption, &from->ofOption, atTo, atFrom});
+    const int32_t *const ofFrom = from->ofOption.data(), *const ofTo = to->ofOption.data();
+    links_[next[size_t(edge.from)]++] = {edge.to, tableOf[e]->turned.data(), rows, columns, ofFrom, ofTo, atFrom, atTo};
+    links_[next[size_t(edge.to)]++] = {edge.from, tableOf[e]->costs.data(), columns, rows, ofTo, ofFrom, atTo, atFrom};
   }
   for (int32_t v = 0; v < flat_.count(); ++v)
     most = std::max(most, size_t(flat_.size(v)));
@@ -169,7 +236,7 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
   bestMessage_ = message_;
   total_.resize(most);
   score_.resize(most);
-  pushed_.resize(states);
+  pushed_.resize(kLanes * states);
   prices_.price(unary_);
 }
 
@@ -414,36 +481,36 @@ double WideDual::pass() {
     for (size_t s = 0; s < size; ++s)
       total_[s] = score_[s] = unary_[first + s];
     size_t ahead = 0, behind = 0;
-    for (const Link &link : links_[size_t(v)]) {
-      const std::vector<int32_t> &state = *link.state;
+    const std::span<const Link> links = linksOf(v);
+    for (const Link &link : links) {
       double *mine = &message_[link.mine];
-      const double *row = mine;
       if ((link.other > v) == forward_) {
         ++ahead;
-      } else {
-        ++behind;
-        pull(link);
-        // The other node has chosen already, and the row of its state is what the edge costs.
-        row = link.table + size_t((*link.theirState)[size_t(chosen_[size_t(link.other)])]) * link.states;
+        addToBoth(mine, link.state, size, score_.data(), total_.data());
+        continue;
       }
-      addByState(row, mine, state.data(), size, score_.data(), total_.data());
+      ++behind;
+      pull(link);
+      // The other node has chosen already, and the row of its state is what the edge costs.
+      const double *row = link.table + size_t(link.theirState[chosen_[size_t(link.other)]]) * link.states;
+      addByState(row, mine, link.state, size, score_.data(), total_.data());
     }
-    chosen_[size_t(v)] = int32_t(std::min_element(score_.begin(), score_.begin() + long(size)) - score_.begin());
+    const double least = leastOf(score_.data(), size);
+    chosen_[size_t(v)] = int32_t(std::find(score_.begin(), score_.begin() + long(size), least) - score_.begin());
     const double share = ahead ? 1.0 / double(std::max(ahead, behind)) : 0;
-    std::copy_n(total_.begin(), size, kept_.begin() + long(first));
+    double *kept = &kept_[first];
+    std::copy_n(total_.begin(), size, kept);
     if (ahead)
-      for (const Link &link : links_[size_t(v)])
+      for (const Link &link : links)
         if ((link.other > v) == forward_) {
-          const std::vector<int32_t> &state = *link.state;
-          std::fill_n(pushed_.begin(), link.states, kNever);
-          for (size_t s = 0; s < size; ++s)
-            pushed_[size_t(state[s])] = std::min(pushed_[size_t(state[s])], share * total_[s]);
-          for (size_t t = 0; t < link.states; ++t)
+          leastByState(total_.data(), link.state, size, link.states, pushed_.data());
+          for (size_t t = 0; t < link.states; ++t) {
+            pushed_[t] = std::min(kNever, share * pushed_[t]);
             message_[link.mine + t] -= pushed_[t];
-          for (size_t s = 0; s < size; ++s)
-            kept_[first + s] -= pushed_[size_t(state[s])];
+          }
+          takeByState(pushed_.data(), link.state, size, kept);
         }
-    bound += *std::min_element(kept_.begin() + long(first), kept_.begin() + long(first + size));
+    bound += leastOf(kept, size);
   }
   forward_ = !forward_;
   last_ = bound;
@@ -495,13 +562,13 @@ std::vector<double> WideDual::reducedCosts() const {
     const double least = *std::min_element(kept_.begin() + long(first), kept_.begin() + long(first + size));
     for (size_t s = 0; s < size; ++s)
       reduced[first + s] -= least;
-    for (const Link &link : links_[size_t(v)]) {
+    for (const Link &link : linksOf(v)) {
       if ((link.other > v) != lastForward)
         continue;
       row.resize(link.states);
       minPlus(link.table, &message_[link.theirs], link.theirStates, link.states, row.data());
       for (size_t s = 0; s < size; ++s)
-        reduced[first + s] += row[size_t((*link.state)[s])] - message_[link.mine + size_t((*link.state)[s])];
+        reduced[first + s] += row[size_t(link.state[s])] - message_[link.mine + size_t(link.state[s])];
     }
   }
   return reduced;

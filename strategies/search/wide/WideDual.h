@@ -25,6 +25,7 @@
 #include "strategies/space/WideGraph.h"
 
 #include <deque>
+#include <span>
 
 namespace tessera::strategies {
 
@@ -113,11 +114,14 @@ private:
   };
   struct Link {
     int32_t other;
-    const double *table;                            // row: the other's state, column: this end's
-    size_t states, theirStates;                     // numbers of them
-    const std::vector<int32_t> *state, *theirState; // by kept option of this end and the other
-    size_t mine, theirs;                            // places of the two ends' messages
+    const double *table;               // row: the other's state, column: this end's
+    size_t states, theirStates;        // numbers of them
+    const int32_t *state, *theirState; // by kept option of this end and the other
+    size_t mine, theirs;               // places of the two ends' messages
   };
+  std::span<const Link> linksOf(int32_t node) const {
+    return std::span(links_).subspan(firstLink_[size_t(node)], firstLink_[size_t(node) + 1] - firstLink_[size_t(node)]);
+  }
   void pull(const Link &link);
   void takeParts(Shared &shared, const Known::Parts &before);
   template <typename Visit> void eachMessage(Visit visit) const;
@@ -129,9 +133,10 @@ private:
   void moveParts();
   void leastSlack(const Shared &shared, size_t reader);
 
-  const FlatProblem flat_; // nodes and memory, no edges
-  const Kept &options_;    // that are kept
-  std::vector<std::vector<Link>> links_;
+  const FlatProblem flat_;  // nodes and memory, no edges
+  const Kept &options_;     // that are kept
+  std::vector<Link> links_; // node by node: a pass reads them one after the other
+  std::vector<size_t> firstLink_;
   std::vector<size_t> sizes_; // options of the wide graph, by node
   size_t numShares_;
   std::deque<WideTable> tables_;
