@@ -73,63 +73,66 @@ constexpr int kMaxSharedAxes = 4;
 /// Dijkstra's algorithm from one sharding. It stops at the target and continues from there for the next one.
 class Paths {
 public:
-  Paths(ShardingGraph &graph, int source) : graph_(graph) { reach(source, 0, -1, -1); }
+  Paths(ShardingGraph &graph, int source) : graph_(graph) {
+    grow();
+    reach(source, 0, {});
+  }
 
   /// Settles the target. False: it cannot be reached.
   bool settle(int target) {
-    while (target >= int(nodes_.size()) || !nodes_[target].settled) {
+    while (target >= int(settled_.size()) || !settled_[target]) {
       if (queue_.empty())
         return false;
       auto [cost, order, id] = queue_.top();
       queue_.pop();
-      if (nodes_[id].settled)
+      if (settled_[id])
         continue;
-      nodes_[id].settled = true;
+      settled_[id] = true;
       const std::vector<ShardingGraph::Edge> &edges = graph_.edges(id);
+      grow();
       for (size_t i = 0; i < edges.size(); ++i)
-        reach(edges[i].target, cost + edges[i].cost, id, int(i));
-      const std::vector<ShardingGraph::ExchangeEdge> &exchanges = graph_.exchanges(id);
-      for (const ShardingGraph::ExchangeEdge &exchange : exchanges)
-        reach(exchange.target, cost + exchange.cost, id, kExchange);
+        if (cost + edges[i].cost < costs_[edges[i].target]) // a settled one costs no more than this one
+          reach(edges[i].target, cost + edges[i].cost, {id, int(i)});
     }
     return true;
   }
-  double cost(int target) const { return nodes_[target].cost; }
+  double cost(int target) const { return costs_[target]; }
   /// One step of a path.
   struct Step {
     int from, to;
-    int edge; // of `from`, or kExchange
+    int edge; // of `from`
   };
-  static constexpr int kExchange = -1;
 
   /// From the source to the settled target.
   SmallVector<Step> path(int target) const {
     SmallVector<Step> steps;
-    for (int id = target; nodes_[id].parent >= 0; id = nodes_[id].parent)
-      steps.push_back({nodes_[id].parent, id, nodes_[id].edge});
+    for (int id = target; origins_[id].state >= 0; id = origins_[id].state)
+      steps.push_back({origins_[id].state, id, origins_[id].edge});
     std::reverse(steps.begin(), steps.end());
     return steps;
   }
 
 private:
-  struct Node {
-    double cost = std::numeric_limits<double>::infinity();
-    int parent = -1, edge = -1;
-    bool settled = false;
+  struct Origin {
+    int state = -1, edge = -1;
   };
   using Entry = std::tuple<double, int64_t, int>; // cost, order of insertion, state
 
-  void reach(int id, double cost, int parent, int edge) {
-    if (id >= int(nodes_.size()))
-      nodes_.resize(id + 1);
-    if (nodes_[id].settled || !(cost < nodes_[id].cost))
-      return;
-    nodes_[id] = {cost, parent, edge, false};
+  void grow() {
+    costs_.resize(size_t(graph_.states()), std::numeric_limits<double>::infinity());
+    origins_.resize(costs_.size());
+    settled_.resize(costs_.size(), false);
+  }
+  void reach(int id, double cost, Origin origin) {
+    costs_[id] = cost;
+    origins_[id] = origin;
     queue_.push({cost, counter_++, id});
   }
 
   ShardingGraph &graph_;
-  std::vector<Node> nodes_;
+  std::vector<double> costs_; // by state
+  std::vector<Origin> origins_;
+  std::vector<char> settled_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue_;
   int64_t counter_ = 0;
 };
@@ -326,14 +329,15 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
     auto [paths, target] = impl_->settle(*entry, from, to);
     for (const Paths::Step &step : paths->path(target)) {
       const Sharding &before = entry->graph.sharding(step.from), &after = entry->graph.sharding(step.to);
-      if (step.edge == Paths::kExchange) {
+      const ArrayRef<ShardingGraph::Move> moves = entry->graph.moves(step.from);
+      if (size_t(step.edge) >= moves.size()) {
         plan.push_back(makeExchange(impl_->mesh, shape, before, after));
         if (std::optional<Collective> fold = makeFold(impl_->mesh, shape, before, after))
           plan.push_back(std::move(*fold));
         continue;
       }
-      const ShardingGraph::Edge &edge = entry->graph.edges(step.from)[step.edge];
-      for (Collective &c : makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim, before, after))
+      const ShardingGraph::Move &move = moves[size_t(step.edge)];
+      for (Collective &c : makeStep(impl_->mesh, shape, move.kind, move.axes, move.dim, move.splitDim, before, after))
         plan.push_back(std::move(c));
     }
   }

@@ -174,7 +174,7 @@ int ShardingGraph::state(const Sharding &s) {
     id = int(states_.size());
     states_.push_back(s);
     edges_.emplace_back();
-    exchanges_.emplace_back();
+    moves_.emplace_back();
     expanded_.push_back(false);
   }
   return id;
@@ -241,7 +241,8 @@ void ShardingGraph::add(int from, CollectiveKind kind, ArrayRef<int> axes, int64
   for (const Collective &c : makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to, /*toPrice=*/true))
     cost += cost_(c, elementBytes_);
   int target = state(to);
-  edges_[from].push_back({target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});
+  edges_[from].push_back({target, cost});
+  moves_[from].push_back({kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end())});
 }
 
 void ShardingGraph::expand(int id) {
@@ -306,7 +307,7 @@ void ShardingGraph::addExchanges(int id) {
     if (target < 0)
       target = state(targets[entry.target]);
     if (size_t(target) >= single.size() || cost < single[target])
-      exchanges_[id].push_back({target, cost});
+      edges_[id].push_back({target, cost});
   }
 }
 

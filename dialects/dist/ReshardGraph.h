@@ -7,8 +7,9 @@
 // A dimension is cut into plain blocks, or in one of the units that the graph is made for. An axis is added in any unit
 // in which the axes before it have the blocks that are there.
 //
-// Exchanges are edges as well, but kept apart: most shardings need none, and they are priced from a table that all
-// shapes share (ExchangeTable.h).
+// Exchanges are edges as well, behind the others: most shardings need none, and they are priced from a table that all
+// shapes share (ExchangeTable.h). A search reads where edges lead and what they cost far more often than what they are,
+// so that lies apart.
 //
 // Example: 8 elements over the axes a=2, b=2. From the sharding [a], edges lead to [-] (all-gather over a), to [a+b]
 // (slice) and to [b] (permute: rank (0,1) gets its block from (1,0)), and to no other state.
@@ -41,16 +42,13 @@ class ShardingGraph {
 public:
   struct Edge {
     int target;
+    double cost;
+  };
+  /// What an edge is that is no exchange.
+  struct Move {
     CollectiveKind kind;
     int16_t dim, splitDim;
     AxisList axes;
-    double cost;
-  };
-
-  /// An exchange, and the Fold that it may need.
-  struct ExchangeEdge {
-    int target;
-    double cost;
   };
 
   /// `table`: the exchanges between even cuts of this shape; nullptr: none.
@@ -62,11 +60,14 @@ public:
   const Sharding &sharding(int state) const { return states_[state]; }
   llvm::ArrayRef<int64_t> shape() const { return shape_; }
 
+  int states() const { return int(states_.size()); }
+
   /// The edges that leave a state, computed on the first call. The reference is valid until the next call of state or
   /// edges.
   const std::vector<Edge> &edges(int state);
-  /// The exchanges that leave a state whose edges have been asked for.
-  const std::vector<ExchangeEdge> &exchanges(int state) const { return exchanges_[state]; }
+  /// Of a state whose edges have been asked for: what the first of them are. The others are exchanges, each with the
+  /// Fold that it may need.
+  llvm::ArrayRef<Move> moves(int state) const { return moves_[state]; }
 
 private:
   bool mayCut(const Sharding &s, int64_t dim, size_t count) const;
@@ -92,7 +93,7 @@ private:
   std::unordered_map<std::string, int> ids_; // of the others
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
-  std::vector<std::vector<ExchangeEdge>> exchanges_;
+  std::vector<std::vector<Move>> moves_;
   std::vector<bool> expanded_;
 };
 
