@@ -14,6 +14,7 @@
 #include "strategies/search/Branch.h"
 #include "strategies/search/Searchers.h"
 #include "strategies/search/local/Neighbourhood.h"
+#include "strategies/search/problem/MemoryPoints.h"
 #include "strategies/search/reduce/LayerFolding.h"
 #include "strategies/search/reduce/Reduce.h"
 
@@ -116,7 +117,6 @@ private:
   void startTree(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share);
   bool finishTree(double share);
   void startFolded(const Problem &problem);
-  void gatherPrices(const Problem &problem);
   void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share);
   int64_t search(Neighbourhood &search, double share) const;
   int64_t searchOn(Neighbourhood &search, double share, double &work) const;
@@ -167,21 +167,6 @@ private:
   bool triedFold_ = false;
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
-
-/// Another search has priced memory points that are dropped here, since nearby ones need no less. Their prices go to
-/// the nearest ones that are left.
-void ExactSearch::gatherPrices(const Problem &problem) {
-  if (problem.points.empty())
-    return;
-  std::vector<double> gathered(prices_.size(), 0);
-  for (size_t p = 0, next = 0; p < prices_.size(); ++p) {
-    while (next + 1 < problem.points.size() &&
-           std::abs(problem.points[next + 1] - int32_t(p)) <= std::abs(problem.points[next] - int32_t(p)))
-      ++next;
-    gathered[size_t(problem.points[next])] += prices_[p];
-  }
-  prices_ = std::move(gathered);
-}
 
 void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
   const double end = best_.work + share, before = dual.best();
@@ -383,7 +368,7 @@ bool ExactSearch::round(Scope &scope) {
       flat.room.size(), long(best_.solution.cost), long(best_.solution.lowerBound));
   Dual dual(flat);
   if (pricesGiven_ && !raised_)
-    gatherPrices(problem);
+    prices_ = gatherPrices(prices_, problem.points);
   std::vector<double> local;
   for (int32_t point : problem.points)
     local.push_back(prices_[point]);

@@ -2,6 +2,7 @@
 #include "strategies/search/problem/MemoryPoints.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <span>
 
@@ -174,4 +175,17 @@ void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::funct
     if (dropped * kDroppedForSweep < n || stop())
       return;
   }
+}
+
+std::vector<double> tessera::strategies::gatherPrices(const std::vector<double> &prices,
+                                                      const std::vector<int32_t> &points) {
+  if (points.empty())
+    return prices;
+  std::vector<double> gathered(prices.size(), 0);
+  for (size_t p = 0, next = 0; p < prices.size(); ++p) {
+    while (next + 1 < points.size() && std::abs(points[next + 1] - int32_t(p)) <= std::abs(points[next] - int32_t(p)))
+      ++next;
+    gathered[size_t(points[next])] += prices[p];
+  }
+  return gathered;
 }

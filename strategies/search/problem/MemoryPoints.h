@@ -22,6 +22,10 @@ void dropIdleMemoryPoints(Problem &problem);
 /// Drops points that fit whenever some other, nearby point fits.
 void dropDominatedMemoryPoints(Problem &problem, const std::function<bool()> &stop);
 
+/// Prices of memory by point in time, where only `points` are left, ascending. Points are dropped since nearby ones
+/// need no less, so prices go to the nearest that is left, of two the later one. With no point left they stay.
+std::vector<double> gatherPrices(const std::vector<double> &prices, const std::vector<int32_t> &points);
+
 } // namespace tessera::strategies
 
 #endif

@@ -5,6 +5,7 @@
 #include "strategies/search/bound/Dual.h"
 #include "strategies/search/bound/ParetoElimination.h"
 #include "strategies/search/local/Neighbourhood.h"
+#include "strategies/search/problem/MemoryPoints.h"
 #include "strategies/search/reduce/Eliminate.h"
 #include "strategies/search/reduce/Reduce.h"
 
@@ -389,4 +390,35 @@ TEST_CASE("a change is made in those parts that fit and lower the cost") {
   }
   CHECK(better > 500);
   CHECK(cut > 200);
+}
+
+TEST_CASE("the least differences of a matrix's rows are those of its definition") {
+  std::mt19937_64 random(5);
+  for (size_t rows = 1; rows < 12; ++rows)
+    for (size_t columns : {1, 3, 8, 17}) {
+      INFO(rows << " rows, " << columns << " columns");
+      std::vector<double> m(rows * columns), p(rows), q(columns, -1);
+      for (double &x : m)
+        x = double(random() % 100);
+      for (double &x : p)
+        x = double(random() % 100);
+      minPlus(m.data(), p.data(), rows, columns, q.data());
+      for (size_t s = 0; s < columns; ++s) {
+        double least = m[s] - p[0];
+        for (size_t t = 1; t < rows; ++t)
+          least = std::min(least, m[t * columns + s] - p[t]);
+        REQUIRE(q[s] == least);
+      }
+    }
+}
+
+TEST_CASE("prices of dropped memory points go to the nearest that are left") {
+  // Point 7 is as far from 5 as from 9.
+  const std::vector<double> prices = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
+  CHECK(gatherPrices(prices, {2, 5, 9}) ==
+        std::vector<double>{0, 0, 1 + 2 + 4 + 8, 0, 0, 16 + 32 + 64, 0, 0, 0, 128 + 256 + 512 + 1024 + 2048, 0, 0});
+  CHECK(gatherPrices(prices, {11}) == std::vector<double>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4095});
+  CHECK(gatherPrices(prices, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) == prices);
+  CHECK(gatherPrices(prices, {}) == prices);
+  CHECK(gatherPrices({}, {}).empty());
 }
