@@ -38,7 +38,7 @@ LAYERS = [
     Layer(f"{SEARCH}/bound", [f"{SEARCH}/problem", f"{SEARCH}/reduce"], "lower bounds, exact minimisation under memory", "Dual.h"),
     Layer(f"{SEARCH}/local", [f"{SEARCH}/problem", f"{SEARCH}/reduce"], "improving an answer", "Neighbourhood.h"),
     Layer(f"{SEARCH}/wide", [f"{SEARCH}/*", f"{SEARCH}/problem", f"{SEARCH}/bound", "strategies/space/StrategyGraph.h",
-                             "strategies/space/WideGraph.h"],
+                             "strategies/space/InParallel.h", "strategies/space/WideGraph.h"],
           "a search over every option: what is dominated, a bound over all, what is left for a searcher", "SearchWide.h"),
     Layer("strategies/time", [], "when it happens: tasks, resources and memory as numbers, the judge of schedules, schedulers, a bound",
           "TaskGraph.h, Simulate.h, Schedule.h"),

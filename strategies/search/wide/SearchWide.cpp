@@ -62,7 +62,8 @@ public:
     const bool dropped = !best_.choice.empty() && dropBefore();
     if (proven()) // what is dominated does not matter any more
       return finish();
-    kept_ = dropped ? undominatedAmong(wide_, std::move(kept_), chosen_, work_) : undominated(wide_, {}, work_);
+    kept_ = dropped ? undominatedAmong(wide_, std::move(kept_), chosen_, work_)
+                    : undominated(wide_, {}, work_, options_.threads);
     addSeeds(kept_);
     count(kept_, result_.undominated);
     offers_ = everyOffer(wide_, kept_);

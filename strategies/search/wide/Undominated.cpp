@@ -1,6 +1,7 @@
 #include "strategies/search/wide/Undominated.h"
 
 #include "strategies/search/problem/Clones.h"
+#include "strategies/space/InParallel.h"
 
 #include <algorithm>
 #include <bit>
@@ -114,10 +115,14 @@ public:
     return std::move(kept_);
   }
 
-  Kept run() {
+  Kept run(int threads) {
     dropWithoutPartners();
+    std::vector<const std::vector<int32_t> *> found;
+    if (!among_)
+      found = findUndominated(threads);
     for (size_t n = 0; n < kept_.size(); ++n)
-      dropDominated(n);
+      if (kept_[n].size() > 1)
+        keep(n, among_ ? undominatedOf(n, work_) : *found[n]);
     return std::move(kept_);
   }
 
@@ -148,16 +153,16 @@ private:
     }
   }
 
+  using Edge = std::tuple<const StateTable *, bool, const SharedCopies *, size_t>;
+  static Edge edgeOf(const End &end) { return {end.edge->table.get(), end.from, end.shared, end.reader}; }
+
   /// [y * states + x]: what x costs more than y at most, whatever state the other end has and whatever other readers of
   /// a share want; kTooMuch or more where that forbids x alone, -infinity where y cannot stand anywhere. One y is held
   /// against many x, which lie side by side.
-  const std::vector<double> &excess(const End &end) {
-    auto [it, fresh] = excess_.try_emplace({end.edge->table.get(), end.from, end.shared, end.reader});
-    std::vector<double> &d = it->second;
-    if (!fresh)
-      return d;
+  static std::vector<double> excess(const End &end, double &work) {
+    std::vector<double> d;
     if (end.shared && end.from && wantsSeveral(end)) {
-      excessOfProducer(end, d);
+      excessOfProducer(end, d, work);
       return d;
     }
     constexpr size_t kRows = 4;
@@ -177,7 +182,7 @@ private:
     for (size_t s = 0; s < n; ++s)
       for (size_t t = 0; t < n; ++t)
         d[t * n + s] = byX[s * n + t];
-    work_ += kTripleWork * double(n * n * m);
+    work += kTripleWork * double(n * n * m);
     if (end.shared && end.from)
       for (double &excess : d)
         excess = saved(end, excess);
@@ -233,10 +238,8 @@ private:
             wanted[size_t(copy)] = 1;
       }
     }
-    auto [it, fresh] = excessAmong_.try_emplace({{end.edge->table.get(), end.from, end.shared, end.reader},
-                                                 ofMine.number,
-                                                 ofTheirs.number,
-                                                 numberOf(wantedNumbers_, wanted)});
+    auto [it, fresh] =
+        excessAmong_.try_emplace({edgeOf(end), ofMine.number, ofTheirs.number, numberOf(wantedNumbers_, wanted)});
     std::vector<double> &d = it->second;
     if (!fresh)
       return d;
@@ -289,7 +292,7 @@ private:
 
   /// Makes `y`, by state of the producer and of this reader, what the reader pays even if other readers want all that
   /// they may.
-  void leaveOwnPrices(const End &end, std::vector<double> &y) {
+  static void leaveOwnPrices(const End &end, std::vector<double> &y) {
     const size_t n = end.states();
     std::vector<char> others(end.shared->prices.columns, 0);
     for (size_t r = 0; r < end.shared->wants.size(); ++r)
@@ -304,14 +307,14 @@ private:
   }
 
   /// The same where a reader may want several copies at once: copy by copy.
-  void excessOfProducer(const End &end, std::vector<double> &d) {
+  static void excessOfProducer(const End &end, std::vector<double> &d, double &work) {
     const size_t n = end.states();
     d.assign(n * n, -kInfinity);
     for (size_t x = 0; x < n; ++x)
       for (size_t y = 0; y < n; ++y)
         for (size_t t = 0; t < end.otherStates(); ++t)
           d[y * n + x] = std::max(d[y * n + x], excessBeside(end, x, y, t));
-    work_ += 2 * double(n * n * end.otherStates());
+    work += 2 * double(n * n * end.otherStates());
   }
   /// Of a producer in state x over state y beside a reader in state t.
   static double excessBeside(const End &end, size_t x, size_t y, size_t t) {
@@ -325,21 +328,21 @@ private:
     return sum;
   }
 
-  void dropDominated(size_t n) {
+  /// Leaves the undominated options of a node, and the protected one.
+  void keep(size_t n, std::vector<int32_t> undominated) {
     std::vector<int32_t> &mine = kept_[n];
-    if (mine.size() < 2)
-      return;
+    const int32_t stays = protect_.empty() ? -1 : protect_[n];
+    if (stays >= 0 && std::binary_search(mine.begin(), mine.end(), stays) &&
+        !std::binary_search(undominated.begin(), undominated.end(), stays))
+      undominated.insert(std::lower_bound(undominated.begin(), undominated.end(), stays), stays);
+    mine = std::move(undominated);
+    amongOf_[n].clear();
+  }
+
+  /// Equal in nodes that keep the same options.
+  using Key = std::pair<std::vector<const void *>, std::vector<int32_t>>;
+  Key keyOf(size_t n) const {
     const WideNode &node = wide_.nodes[n];
-    const int32_t protectedOption = protect_.empty() ? -1 : protect_[n];
-    if (among_) {
-      std::vector<int32_t> result = undominatedOf(n);
-      if (protectedOption >= 0 && std::binary_search(mine.begin(), mine.end(), protectedOption) &&
-          !std::binary_search(result.begin(), result.end(), protectedOption))
-        result.insert(std::lower_bound(result.begin(), result.end(), protectedOption), protectedOption);
-      mine = std::move(result);
-      amongOf_[n].clear();
-      return;
-    }
     std::vector<const void *> key = {node.costs.get()};
     for (const WideUse &use : node.uses)
       key.push_back(use.bytes.get());
@@ -349,14 +352,44 @@ private:
       key.push_back(end.from ? this : nullptr); // any mark that is no table
       key.push_back(end.shared ? &end.shared->wants[end.reader] : nullptr);
     }
-    auto [it, fresh] = known_.try_emplace({std::move(key), mine});
-    if (fresh)
-      it->second = undominatedOf(n);
-    std::vector<int32_t> result = it->second;
-    if (protectedOption >= 0 && std::binary_search(mine.begin(), mine.end(), protectedOption) &&
-        !std::binary_search(result.begin(), result.end(), protectedOption))
-      result.insert(std::lower_bound(result.begin(), result.end(), protectedOption), protectedOption);
-    mine = std::move(result);
+    return {std::move(key), kept_[n]};
+  }
+
+  /// By node what it keeps, which does not depend on what others keep: so each is a piece of work.
+  std::vector<const std::vector<int32_t> *> findUndominated(int threads) {
+    struct Node {
+      size_t number;
+      std::vector<int32_t> *kept;
+      double work = 0;
+    };
+    struct Table {
+      const End *end;
+      std::vector<double> *excess;
+      double work = 0;
+    };
+    std::vector<const std::vector<int32_t> *> found(kept_.size(), nullptr);
+    std::vector<Node> nodes;
+    std::vector<Table> tables;
+    for (size_t n = 0; n < kept_.size(); ++n) {
+      if (kept_[n].size() < 2)
+        continue;
+      auto [it, fresh] = known_.try_emplace(keyOf(n));
+      found[n] = &it->second;
+      if (!fresh)
+        continue;
+      nodes.push_back({n, &it->second});
+      for (const End &end : ends_[n])
+        if (auto [at, first] = excess_.try_emplace(edgeOf(end)); first)
+          tables.push_back({&end, &at->second});
+    }
+    inParallel(threads, tables.size(), [&](size_t i) { *tables[i].excess = excess(*tables[i].end, tables[i].work); });
+    inParallel(threads, nodes.size(),
+               [&](size_t i) { *nodes[i].kept = undominatedOf(nodes[i].number, nodes[i].work); });
+    for (const Table &table : tables)
+      work_ += table.work;
+    for (const Node &node : nodes)
+      work_ += node.work;
+    return found;
   }
 
   /// Where in a table of slots the pair is looked for first.
@@ -366,7 +399,7 @@ private:
   }
 
   /// Keeps the first of all options that have the same states and bytes, which is the cheapest.
-  std::vector<int32_t> cheapestByState(size_t n, const std::vector<int32_t> &order) {
+  std::vector<int32_t> cheapestByState(size_t n, const std::vector<int32_t> &order, double &work) const {
     // A number, and a state or bytes: a number for both together. Slots have the place of its first option.
     std::vector<int32_t> number(order.size(), 0), both(order.size()), first;
     std::vector<int32_t> slots(std::bit_ceil(2 * order.size() + 1));
@@ -399,7 +432,7 @@ private:
         first.push_back(order[i]);
         ++next;
       }
-    work_ += kTellApartWork * double(order.size());
+    work += kTellApartWork * double(order.size());
     return first;
   }
 
@@ -474,16 +507,17 @@ private:
     std::vector<const double *> taken_;
   };
 
-  std::vector<int32_t> undominatedOf(size_t n) {
+  std::vector<int32_t> undominatedOf(size_t n, double &work) {
     const WideNode &node = wide_.nodes[n];
     const std::vector<Cost> &costs = *node.costs;
     std::vector<int32_t> order = kept_[n];
     std::stable_sort(order.begin(), order.end(),
                      [&](int32_t a, int32_t b) { return costs[size_t(a)] < costs[size_t(b)]; });
-    order = cheapestByState(n, order);
+    order = cheapestByState(n, order, work);
     std::vector<Side> sides;
     for (const End &end : ends_[n]) {
-      Side &side = sides.emplace_back(Side{among_ ? &excessAmong(n, end) : &excess(end), end.states(), {}, nullptr});
+      const std::vector<double> &excess = among_ ? excessAmong(n, end) : excess_.at(edgeOf(end));
+      Side &side = sides.emplace_back(Side{&excess, end.states(), {}, nullptr});
       for (int32_t k : order)
         side.state.push_back(end.state()[size_t(k)]);
     }
@@ -535,7 +569,7 @@ private:
         left.push_back(i);
       result.push_back(order[i]);
     }
-    work_ += double(pairs) * double(1 + sides.size());
+    work += double(pairs) * double(1 + sides.size());
     std::sort(result.begin(), result.end());
     return result;
   }
@@ -547,14 +581,13 @@ private:
   Kept kept_;
   std::vector<std::vector<End>> ends_;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  using Edge = std::tuple<const StateTable *, bool, const SharedCopies *, size_t>;
   std::map<Edge, std::vector<double>> excess_;
   std::map<std::tuple<Edge, int32_t, int32_t, int32_t>, std::vector<double>> excessAmong_; // lists by their numbers
   std::map<std::vector<int32_t>, int32_t> listNumbers_;
   std::map<std::vector<char>, int32_t> wantedNumbers_;
   std::vector<std::deque<Among>> amongOf_; // by node
   std::vector<char> seen_;
-  std::map<std::pair<std::vector<const void *>, std::vector<int32_t>>, std::vector<int32_t>> known_;
+  std::map<Key, std::vector<int32_t>> known_;
 };
 
 } // namespace
@@ -563,12 +596,12 @@ Kept withPartners(const WideGraph &wide, double &work) {
   return Pruning(wide, everyOption(wide), false, {}, work).partners();
 }
 
-Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work) {
-  return Pruning(wide, everyOption(wide), false, protect, work).run();
+Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work, int threads) {
+  return Pruning(wide, everyOption(wide), false, protect, work).run(threads);
 }
 
 Kept undominatedAmong(const WideGraph &wide, Kept kept, const std::vector<int32_t> &protect, double &work) {
-  return Pruning(wide, std::move(kept), true, protect, work).run();
+  return Pruning(wide, std::move(kept), true, protect, work).run(1);
 }
 
 } // namespace tessera::strategies

@@ -20,8 +20,9 @@ namespace tessera::strategies {
 Kept withPartners(const WideGraph &wide, double &work);
 
 /// A node without an option: nothing is allowed. `protect`: options by node that stay if they have partners (an
-/// answer that is known), or empty. Adds the elementary steps that it took to `work`.
-Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work);
+/// answer that is known), or empty. Adds the elementary steps that it took to `work`. Nodes are divided among
+/// `threads`.
+Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work, int threads = 1);
 
 /// The same where only `kept` options are left: what neighbours and other readers of a share can no longer choose does
 /// not count.

@@ -85,6 +85,9 @@ TEST_CASE("dominated options are in no better answer") {
       addShares(draw, wide);
     double work = 0;
     Kept kept = undominated(wide, {}, work);
+    double workOfTwo = 0;
+    REQUIRE(undominated(wide, {}, workOfTwo, 2) == kept);
+    REQUIRE(workOfTwo == work);
     const Cost least = leastOf(wide, everyOption(wide));
     for (size_t n = 0; n < kept.size(); ++n)
       dropped += wide.nodes[n].costs->size() - kept[n].size();
