@@ -8,6 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
+#include <tuple>
+
 using namespace mlir;
 
 namespace tessera::strategies {
@@ -109,7 +112,24 @@ struct Annotations {
   }
 };
 
-CollectiveReport describe(const CostModel &model, const PricedCollective &c, func::FuncOp func) {
+/// dist::leastBytes, which looks at all ranks: once for the equal reshards of equal layers.
+class LeastBytes {
+public:
+  explicit LeastBytes(const Mesh &mesh) : mesh_(mesh) {}
+  std::optional<double> of(const Resharded &reshard, int64_t elementBytes) {
+    auto [it, fresh] = known_.try_emplace({reshard.shape, elementBytes, reshard.from, reshard.to});
+    if (fresh)
+      it->second = dist::leastBytes(mesh_, reshard.shape, elementBytes, reshard.from, reshard.to);
+    return it->second;
+  }
+
+private:
+  const Mesh &mesh_;
+  std::map<std::tuple<Shape, int64_t, Sharding, Sharding>, std::optional<double>> known_;
+};
+
+CollectiveReport describe(const CostModel &model, const PricedCollective &c, func::FuncOp func,
+                          LeastBytes &leastBytes) {
   std::string where;
   switch (c.place) {
   case PricedCollective::Operand:
@@ -129,14 +149,14 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
   report.repeat(c.times);
   report.setCost(c.cost);
   if (c.begins && !c.collective.wire) // it is of whole numbers
-    report.leastBytes = dist::leastBytes(model.mesh(), c.begins->shape, c.elementBytes, c.begins->from, c.begins->to);
+    report.leastBytes = leastBytes.of(*c.begins, c.elementBytes);
   if (report.leastBytes)
     *report.leastBytes *= double(c.times);
   return report;
 }
 
 OperatorReport describe(const CostModel &model, const OperatorInfo &info, const Strategy &strategy,
-                        const OperatorPrice &price) {
+                        const OperatorPrice &price, LeastBytes &leastBytes) {
   const Mesh &mesh = model.mesh();
   const OperatorClass &cls = *info.cls;
   OperatorReport r;
@@ -166,7 +186,7 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   r.bytes *= r.times;
   r.compute = price.compute;
   for (const PricedCollective &c : price.collectives)
-    r.collectives.push_back(describe(model, c, {}));
+    r.collectives.push_back(describe(model, c, {}, leastBytes));
   return r;
 }
 
@@ -193,12 +213,13 @@ FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &co
   report.persistentBytes = cost.persistentBytes;
   report.peakBytes = cost.peakBytes;
   report.beside = cost.beside;
+  LeastBytes leastBytes(model.mesh());
   for (auto [i, info] : llvm::enumerate(chosen.program.operators)) {
-    report.operators.push_back(describe(model, info, chosen.strategies[i], cost.operators[i]));
+    report.operators.push_back(describe(model, info, chosen.strategies[i], cost.operators[i], leastBytes));
     count(report, report.operators.back().collectives);
   }
   for (const PricedCollective &c : cost.outputs)
-    report.boundary.push_back(describe(model, c, func));
+    report.boundary.push_back(describe(model, c, func, leastBytes));
   count(report, report.boundary);
   report.numMessages = report.numCollectives - cost.joined;
   return report;
