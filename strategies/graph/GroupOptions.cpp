@@ -203,7 +203,10 @@ public:
   }
 
   GroupTail run() {
-    for (size_t m = group_.arg >= 0 ? 0 : 1; m < group_.ops.size(); ++m)
+    const size_t first = group_.arg >= 0 ? 0 : 1;
+    tail_.strategies.reserve(group_.ops.size() - first); // of thousands of tails: no room stays unused
+    tail_.transient.reserve(group_.ops.size() - first);
+    for (size_t m = first; m < group_.ops.size(); ++m)
       add(group_.ops[m], following(m));
     payResults();
     return std::move(tail_);
