@@ -285,7 +285,9 @@ private:
     costs->columns = to.things.size();
     costs->costs.reserve(costs->rows * costs->columns);
     if (parts_)
-      costs->parts.reserve(costs->rows * costs->columns);
+      costs->least.reserve(costs->rows * costs->columns);
+    if (parts_ && !made.empty())
+      costs->compute.reserve(costs->rows * costs->columns);
     const Columns columns = columnsOf(to);
     std::vector<CopyPrice> copies;
     for (size_t row = 0; row < costs->rows; ++row) {
@@ -300,7 +302,9 @@ private:
         const Cost loss = sum.cost > 0 && !made.empty() ? made[row] + read[column] : 0;
         costs->costs.push_back(std::min(kForbidden, sum.cost + loss));
         if (parts_)
-          costs->parts.push_back({loss, sum.least});
+          costs->least.push_back(sum.least);
+        if (parts_ && !made.empty())
+          costs->compute.push_back(loss);
       }
     }
     return table = std::move(costs);
@@ -333,10 +337,9 @@ private:
     Table &costs = scaled_[{table, number}];
     if (!costs) {
       auto made = std::make_shared<StateTable>(*table);
-      for (Cost &cost : made->costs)
-        cost = repeated(cost, number);
-      for (CostParts &parts : made->parts)
-        parts = {repeated(parts.compute, number), repeated(parts.least, number)};
+      for (std::vector<Cost> *list : {&made->costs, &made->compute, &made->least})
+        for (Cost &cost : *list)
+          cost = repeated(cost, number);
       costs = std::move(made);
     }
     return costs;
@@ -396,7 +399,7 @@ private:
       for (size_t copy = 0; copy < copies.size(); ++copy) {
         made->prices.costs.push_back(repeated(prices[copy].cost, number));
         if (parts_)
-          made->prices.parts.push_back({0, repeated(prices[copy].least, number)});
+          made->prices.least.push_back(repeated(prices[copy].least, number));
         shared |= wanting[copy] > 1 && made->prices.costs.back() > 0 && made->prices.costs.back() < kForbidden;
       }
     }

@@ -6,12 +6,12 @@
 
 namespace tessera::strategies {
 
-static std::vector<Cost> weightedCosts(const std::vector<Cost> &costs, const std::vector<CostParts> &parts,
-                                       Weights weights) {
-  assert(costs.size() == parts.size());
+/// `partsOf`: of a cost's place.
+template <typename PartsOf>
+static std::vector<Cost> weightedCosts(const std::vector<Cost> &costs, Weights weights, PartsOf partsOf) {
   std::vector<Cost> made(costs.size());
   for (size_t i = 0; i < costs.size(); ++i)
-    made[i] = costs[i] >= kForbidden ? kForbidden : std::min(kForbidden, weights.of(parts[i]));
+    made[i] = costs[i] >= kForbidden ? kForbidden : std::min(kForbidden, weights.of(partsOf(i)));
   return made;
 }
 
@@ -22,12 +22,15 @@ WideGraph weighted(const WideGraph &wide, Weights weights) {
   std::map<const void *, std::shared_ptr<const StateTable>> tables;
   std::map<const void *, std::shared_ptr<const SharedCopies>> copies;
   auto tableOf = [&](const StateTable &table) {
-    return StateTable{table.rows, table.columns, weightedCosts(table.costs, table.parts, weights)};
+    assert(table.costs.size() == table.least.size());
+    auto parts = [&](size_t i) { return CostParts{table.compute.empty() ? 0 : table.compute[i], table.least[i]}; };
+    return StateTable{table.rows, table.columns, weightedCosts(table.costs, weights, parts)};
   };
   for (WideNode &node : made.nodes) {
     auto &costs = nodes[node.costs.get()];
     if (!costs)
-      costs = std::make_shared<const std::vector<Cost>>(weightedCosts(*node.costs, *node.parts, weights));
+      costs = std::make_shared<const std::vector<Cost>>(
+          weightedCosts(*node.costs, weights, [&](size_t i) { return (*node.parts)[i]; }));
     node.costs = costs;
     node.parts = nullptr;
   }

@@ -41,8 +41,10 @@ struct CostParts {
 /// The costs of an edge: a row for each state of `from`, a column for each state of `to`.
 struct StateTable {
   size_t rows = 0, columns = 0;
-  std::vector<Cost> costs;           // row-major
-  std::vector<CostParts> parts = {}; // of the costs; empty: not known
+  std::vector<Cost> costs; // row-major
+  // Their parts (CostParts), apart from each other, since most tables are of reshards that cost no kernel time.
+  std::vector<Cost> compute = {}; // empty: 0 everywhere
+  std::vector<Cost> least = {};   // empty: not known
 };
 
 /// Bytes that a node takes for a while, by option. Nodes share lists that are equal, and what depends on a list is

@@ -233,7 +233,7 @@ void addParts(Draw &draw, WideGraph &wide) {
   for (WideShare &share : wide.shares) {
     auto copies = std::make_shared<SharedCopies>(*share.copies);
     for (Cost cost : copies->prices.costs)
-      copies->prices.parts.push_back({0, cost >= kForbidden ? 0 : cost});
+      copies->prices.least.push_back(cost >= kForbidden ? 0 : cost);
     share.copies = copies;
     for (int32_t edge : share.edges)
       shared[size_t(edge)] = 1;
@@ -243,8 +243,11 @@ void addParts(Draw &draw, WideGraph &wide) {
     auto &table = tables[wide.edges[e].table.get()];
     if (!table) {
       auto made = std::make_shared<StateTable>(*wide.edges[e].table);
-      for (Cost cost : made->costs)
-        made->parts.push_back(split(cost, shared[e] ? cost : 0));
+      for (Cost cost : made->costs) {
+        const CostParts parts = split(cost, shared[e] ? cost : 0);
+        made->compute.push_back(parts.compute);
+        made->least.push_back(parts.least);
+      }
       table = made;
     }
     wide.edges[e].table = table;
