@@ -166,8 +166,10 @@ Constant tessera::compiler::foldIota(DType type, Shape shape, int64_t dim) {
   for (size_t d = dim + 1; d < shape.size(); ++d)
     inner *= shape[d];
   std::vector<int64_t> v(*elementCount(shape));
-  for (size_t i = 0; i < v.size(); ++i)
-    v[i] = (int64_t(i) / inner) % shape[dim];
+  for (size_t i = 0; i < v.size();)
+    for (int64_t k = 0; k < shape[dim]; ++k)
+      for (int64_t same = 0; same < inner; ++same)
+        v[i++] = k;
   if (isFloat(type))
     return Constant::floats(type, std::move(shape), std::vector<double>(v.begin(), v.end()));
   return Constant::ints(type, std::move(shape), std::move(v));
