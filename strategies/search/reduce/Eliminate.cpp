@@ -10,6 +10,7 @@
 #include "strategies/search/problem/Clones.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -97,39 +98,40 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
 
 namespace {
 
-/// least[j] = min over s of own[s] + f0[j * stride0 + s] + f1[j * stride1 + s] + ..., for j < rows. Four lanes stand
-/// for one minimum, since compilers do not vectorise a plain one.
+constexpr size_t kLanes = 8;
+using Lanes [[gnu::vector_size(kLanes * sizeof(double))]] = double;
+
+/// least[j] = min over s of own[s] + f[0][j * strides[0] + s] + f[1][j * strides[1] + s] + ..., for j < rows. Options
+/// are taken by lanes, since compilers do not vectorise a minimum. The last lanes may have some of those before them
+/// again.
 TESSERA_CLONES void leastOfSums(const double *own, const double *const *f, const size_t *strides, size_t count,
-                                size_t n, size_t rows, double *scratch, double *least) {
+                                size_t n, size_t rows, double *__restrict least) {
   for (size_t j = 0; j < rows; ++j) {
-    const double *sum = own, *last = count ? f[count - 1] + j * strides[count - 1] : nullptr;
-    if (count > 1) {
-      const double *first = f[0] + j * strides[0];
-      for (size_t s = 0; s < n; ++s)
-        scratch[s] = own[s] + first[s];
-      for (size_t k = 1; k + 1 < count; ++k) {
-        const double *next = f[k] + j * strides[k];
-        for (size_t s = 0; s < n; ++s)
-          scratch[s] += next[s];
+    double lowest = std::numeric_limits<double>::infinity();
+    if (n < kLanes)
+      for (size_t s = 0; s < n; ++s) {
+        double sum = own[s];
+        for (size_t k = 0; k < count; ++k)
+          sum += f[k][j * strides[k] + s];
+        lowest = sum < lowest ? sum : lowest;
       }
-      sum = scratch;
-    }
-    const double start = sum[0] + (last ? last[0] : 0);
-    double lanes[4] = {start, start, start, start};
-    size_t s = 0;
-    if (last)
-      for (; s + 4 <= n; s += 4)
-        for (size_t k = 0; k < 4; ++k) {
-          const double x = sum[s + k] + last[s + k];
-          lanes[k] = x < lanes[k] ? x : lanes[k];
+    else {
+      Lanes lanes = lowest - Lanes{};
+      for (size_t s = 0;; s = s + 2 * kLanes <= n ? s + kLanes : n - kLanes) {
+        Lanes sum, next;
+        std::memcpy(&sum, own + s, sizeof sum);
+        for (size_t k = 0; k < count; ++k) {
+          std::memcpy(&next, f[k] + j * strides[k] + s, sizeof next);
+          sum += next;
         }
-    for (; s < n; ++s) {
-      const double x = sum[s] + (last ? last[s] : 0);
-      lanes[0] = x < lanes[0] ? x : lanes[0];
+        lanes = sum < lanes ? sum : lanes;
+        if (s + kLanes == n)
+          break;
+      }
+      for (size_t lane = 0; lane < kLanes; ++lane)
+        lowest = lanes[lane] < lowest ? lanes[lane] : lowest;
     }
-    const double a = lanes[0] < lanes[1] ? lanes[0] : lanes[1];
-    const double b = lanes[2] < lanes[3] ? lanes[2] : lanes[3];
-    least[j] = a < b ? a : b;
+    least[j] = lowest;
   }
 }
 
@@ -137,7 +139,7 @@ TESSERA_CLONES void leastOfSums(const double *own, const double *const *f, const
 
 double EliminationPlan::run(const std::vector<const double *> &unary, std::vector<int32_t> &answer) {
   double least = 0;
-  std::vector<double> scratch, still;
+  std::vector<double> still;
   std::vector<size_t> digit, strides, step, moving;
   std::vector<const double *> data, from; // moves along the rows
   for (Bucket &bucket : buckets_) {
@@ -145,7 +147,6 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
     bucket.message.resize(bucket.table);
     bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
     bucket.alone = bucket.own;
-    scratch.resize(n);
     still.resize(n);
     digit.assign(dims, 0);
     data.clear();
@@ -187,7 +188,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
       }
       for (size_t m = 0; m < moving.size(); ++m)
         from[m] = data[moving[m]];
-      leastOfSums(own, from.data(), step.data(), from.size(), n, rows, scratch.data(), &bucket.message[row]);
+      leastOfSums(own, from.data(), step.data(), from.size(), n, rows, &bucket.message[row]);
       if (row + rows == bucket.table)
         break;
       size_t d = dims - 2;
