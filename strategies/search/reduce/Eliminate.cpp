@@ -98,9 +98,6 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
 
 namespace {
 
-constexpr size_t kLanes = 8;
-using Lanes [[gnu::vector_size(kLanes * sizeof(double))]] = double;
-
 /// least[j] = min over s of own[s] + f[0][j * strides[0] + s] + f[1][j * strides[1] + s] + ..., for j < rows. Options
 /// are taken by lanes, since compilers do not vectorise a minimum. The last lanes may have some of those before them
 /// again.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -104,47 +105,52 @@ TESSERA_CLONES void takeByState(const double *x, const int32_t *state, size_t co
     a[i] -= x[state[i]];
 }
 
-/// Lanes of leastByState and leastOf.
-constexpr size_t kLanes = 4;
+/// Lists among which leastByState divides options.
+constexpr size_t kTurns = 4;
 
 /// least[t] = min over i with state[i] = t of a[i]. Every state has an option. Options side by side often have one
-/// state, and each would wait for the one before it: so several lanes take turns where options are many more than
-/// states. `least` has room for all lanes.
+/// state, and each would wait for the one before it: so several lists take turns where options are many more than
+/// states. `least` has room for all lists.
 void leastByState(const double *a, const int32_t *state, size_t count, size_t states, double *least) {
-  std::fill_n(least, states * kLanes, std::numeric_limits<double>::infinity());
-  auto lower = [&](size_t i, double *lane) {
-    double &at = lane[state[i]];
+  std::fill_n(least, states * kTurns, std::numeric_limits<double>::infinity());
+  auto lower = [&](size_t i, double *list) {
+    double &at = list[state[i]];
     at = std::min(at, a[i]);
   };
-  if (count < 2 * kLanes * states) {
+  if (count < 2 * kTurns * states) {
     for (size_t i = 0; i < count; ++i)
       lower(i, least);
     return;
   }
   size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane)
-      lower(i + lane, least + lane * states);
+  for (; i + kTurns <= count; i += kTurns)
+    for (size_t turn = 0; turn < kTurns; ++turn)
+      lower(i + turn, least + turn * states);
   for (; i < count; ++i)
     lower(i, least);
-  for (size_t lane = 1; lane < kLanes; ++lane)
+  for (size_t turn = 1; turn < kTurns; ++turn)
     for (size_t t = 0; t < states; ++t)
-      least[t] = std::min(least[t], least[lane * states + t]);
+      least[t] = std::min(least[t], least[turn * states + t]);
 }
 
-/// The least of `count` numbers, one at least.
+/// The least of `count` numbers, one at least. The last lanes may have some of those before them again.
 TESSERA_CLONES double leastOf(const double *a, size_t count) {
-  double lanes[2 * kLanes];
-  std::fill_n(lanes, 2 * kLanes, a[0]);
-  size_t i = 0;
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes)
-    for (size_t lane = 0; lane < 2 * kLanes; ++lane)
-      lanes[lane] = a[i + lane] < lanes[lane] ? a[i + lane] : lanes[lane];
-  double least = lanes[0];
-  for (size_t lane = 1; lane < 2 * kLanes; ++lane)
+  double least = a[0];
+  if (count < kLanes) {
+    for (size_t i = 1; i < count; ++i)
+      least = a[i] < least ? a[i] : least;
+    return least;
+  }
+  Lanes lanes = least - Lanes{};
+  for (size_t i = 0;; i = i + 2 * kLanes <= count ? i + kLanes : count - kLanes) {
+    Lanes next;
+    std::memcpy(&next, a + i, sizeof next);
+    lanes = next < lanes ? next : lanes;
+    if (i + kLanes == count)
+      break;
+  }
+  for (size_t lane = 0; lane < kLanes; ++lane)
     least = lanes[lane] < least ? lanes[lane] : least;
-  for (; i < count; ++i)
-    least = a[i] < least ? a[i] : least;
   return least;
 }
 
@@ -236,7 +242,7 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
   bestMessage_ = message_;
   total_.resize(most);
   score_.resize(most);
-  pushed_.resize(kLanes * states);
+  pushed_.resize(kTurns * states);
   prices_.price(unary_);
 }
 
