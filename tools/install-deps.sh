@@ -15,7 +15,7 @@ packages=(
   cmake ninja-build g++ ccache lld-22 libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools libzstd-dev
   zlib1g-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler catch2 libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev
   openmpi-bin libcli11-dev nlohmann-json3-dev clang-format python3 python3-numpy python3-yaml
-  libonnx-testdata python3-onnx chromium
+  libmimalloc-dev libonnx-testdata python3-onnx chromium
 )
 if [[ "${1:-}" == --bench ]]; then
   packages+=(python3-torch python3-torchvision libopenblas0-pthread)
