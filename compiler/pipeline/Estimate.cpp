@@ -45,18 +45,20 @@ public:
   }
 
   std::optional<StagesEstimate> inOrder(const PipelineOptions &options) const {
-    StagesEstimate best{options, strategies::kForbidden, 0, 0};
+    StagesEstimate best{options, strategies::kForbidden, 0, 0, 0};
     if (!forward_.parts.hasBody) { // one stage after the other
       if (options.schedule != "auto")
         return std::nullopt;
       Cost busy = std::accumulate(once_.begin(), once_.end(), Cost(0));
+      std::vector<int64_t> bytes;
       best.predicted = std::accumulate(pipeline_.transfers.begin(), pipeline_.transfers.end(), busy);
       for (size_t s = 0; s < pipeline_.stages.size(); ++s) {
         const strategies::PipelineStage &stage = pipeline_.stages[s];
         busy += stage.forward + stage.input + stage.weight;
         best.predicted += stage.forward + stage.input + stage.weight;
-        best.bytes = std::max(best.bytes, fixed_[s] + stage.held);
+        bytes.push_back(fixed_[s] + stage.held);
       }
+      setBytes(bytes, best);
       best.bubble = best.predicted > 0 ? 1 - double(busy) / (double(best.predicted) * double(fixed_.size())) : 0;
       return best;
     }
@@ -77,14 +79,21 @@ public:
         continue;
       best.predicted = step.time;
       best.bubble = step.bubble;
-      best.bytes = 0;
-      for (size_t d = 0; d < fixed_.size(); ++d)
-        best.bytes = std::max(best.bytes, fixed_[d] + run.peak[d]);
+      std::vector<int64_t> bytes = fixed_;
+      for (size_t d = 0; d < bytes.size(); ++d)
+        bytes[d] += run.peak[d];
+      setBytes(bytes, best);
     }
     return best.predicted < strategies::kForbidden ? std::optional(best) : std::nullopt;
   }
 
 private:
+  /// `bytes`: of each device.
+  void setBytes(llvm::ArrayRef<int64_t> bytes, StagesEstimate &estimate) const {
+    estimate.bytes = *llvm::max_element(bytes);
+    estimate.mean = (std::accumulate(bytes.begin(), bytes.end(), int64_t(0)) + besides_) / int64_t(bytes.size());
+  }
+
   bool findCut() {
     const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places_};
     strategies::FoundStages found;
@@ -134,6 +143,10 @@ private:
       fixed_[size_t(stage.device)] += variant.fixed;
       node[size_t(s)] = int(n);
     }
+    int64_t known = std::accumulate(fixed_.begin(), fixed_.end(), int64_t(0));
+    for (const strategies::PipelineStage &stage : pipeline_.stages)
+      known += stage.held;
+    besides_ = std::max<int64_t>(0, priced_.peak - known);
     addOnce(node);
     addTransfers();
   }
@@ -179,6 +192,7 @@ private:
   strategies::Pipeline pipeline_;
   std::vector<int64_t> fixed_; // by device: bytes of parameters, states and sums
   std::vector<Cost> once_;     // by device
+  int64_t besides_ = 0;        // bytes of one micro-batch in all stages that neither these have nor a stage holds
 };
 
 } // namespace

@@ -26,6 +26,7 @@ struct StagesToPrice {
   std::function<int64_t(mlir::Value)> bytes; // of a value on one rank
   const strategies::CostModel &all;          // of the whole mesh, whose first axis has the stages' places
   int64_t limit = 0;                         // bytes of memory per rank
+  int64_t peak = 0;                          // that one micro-batch in all stages needs on a rank, with copies
   // Other schedules than "auto" are left out if they cannot take less than this, even if no place ever waited.
   strategies::Cost most = strategies::kForbidden;
 };
@@ -35,6 +36,7 @@ struct StagesEstimate {
   strategies::Cost predicted = 0; // of a step
   double bubble = 0;
   int64_t bytes = 0; // of the fullest rank: parameters, states, sums, and what it holds for backward passes
+  int64_t mean = 0;  // of the ranks, with what else is in `peak`: copies in other shardings, and what is there briefly
 };
 
 /// The most stages into which the function can be cut: its operators that could be stages of their own.

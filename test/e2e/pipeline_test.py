@@ -371,6 +371,20 @@ def a_first_search_is_not_repeated(c):
 
 
 @case
+def copies_count_in_an_estimate(c):
+    """Stages that have no room for copies of activations are not made, where there is something that has."""
+    model = c.folder / "gpt.onnx"
+    subprocess.run([sys.executable, c.models / "networks.py", "gpt", "-o", model, "layers=6", "hidden=128", "heads=4", "words=64",
+                    "batch=batch", "length=32"], check=True)
+    text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", "4xcpu", "--mesh", 8, "--dim", "batch=64",
+                 "--train", "--optimizer", "adam:lr=0.001", "--accumulate", 4, "--pipeline", "auto", "--search-only", "--search-budget", "0.02",
+                 "--memory", "10MiB")
+    needed = [float(mib) for mib in re.findall(r"^the plan needs ([0-9.]+) MiB", text, re.M)]
+    expect(max(needed, default=0) < 12, text)  # stages with copies of activations need 13
+    expect(float(re.search(r"^train .*predicted ([0-9.]+) ms", text, re.M)[1]) < 46, text)  # what such stages take once they fit
+
+
+@case
 def no_stages_where_they_do_not_pay(c):
     """One micro-batch, or a fast network and nothing to gain."""
     plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")

@@ -85,6 +85,7 @@ private:
     dist::Mesh mesh; // of a stage
     compiler::PipelineOptions options;
     std::shared_ptr<strategies::Prices> prices;
+    bool isDoubtful = false; // the copies in it, which may expire, have no room
   };
 
   // ---- what there is to try ----
@@ -179,7 +180,8 @@ private:
     }
     for (size_t i = 0; i < list.size(); ++i)
       for (Found &one : schedules[i]) {
-        costs[i] = std::min(costs[i], one.candidate.predicted);
+        if (!one.isDoubtful)
+          costs[i] = std::min(costs[i], one.candidate.predicted);
         keep(std::move(one));
       }
     return costs;
@@ -204,17 +206,19 @@ private:
 
   /// Several trials run at once.
   std::vector<Found> tryOne(const StageProgram &program, const Found &trial, Cost most, bool beside) const {
-    std::vector<Found> found;
+    std::vector<Found> doubtful;
     std::string error;
     for (const OwningOpRef<ModuleOp> &module : program.tried)
-      if (found = tryModule(*module, trial, most, beside, error); !found.empty())
+      if (std::vector<Found> found = tryModule(*module, trial, most, beside, error, doubtful); !found.empty())
         return found;
-    found = {trial};
-    found.front().candidate.error = error;
-    return found;
+    Found &none = doubtful.emplace_back(trial);
+    none.candidate.error = error;
+    return doubtful;
   }
 
-  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, bool beside, std::string &error) const {
+  /// `doubtful` gets what has room but for copies, if there is nothing else.
+  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, bool beside, std::string &error,
+                               std::vector<Found> &doubtful) const {
     const int64_t stages = trial.candidate.stages;
     AssignOptions assign = run_.assign;
     assign.mesh = trial.mesh;
@@ -240,6 +244,7 @@ private:
     const strategies::PipelineShare share = {
         stages, stages > 1 ? compiler::heldMicroBatches({}, stages, trial.candidate.microBatches) : 1};
     int64_t inProportion = assign.memoryLimit;
+    bool wasCrowded = false;
     for (int tries = stages > 1 ? 0 : 1; tries < 3; ++tries) {
       OwningOpRef<ModuleOp> copy(module.clone());
       strategies::AssignReport report;
@@ -266,12 +271,15 @@ private:
         found[0].candidate.bytes = function.peakBytes;
         return found;
       }
-      int64_t least = std::numeric_limits<int64_t>::max();
+      int64_t least = std::numeric_limits<int64_t>::max(), leastMean = least;
+      std::vector<Found> crowded;
       for (compiler::StagesEstimate &estimate : estimate(*copy, function, trial, most)) {
         least = std::min(least, estimate.bytes);
         if (estimate.bytes > limit_)
           continue;
-        Found &one = found.emplace_back(trial);
+        leastMean = std::min(leastMean, estimate.mean);
+        Found &one = (estimate.mean > limit_ ? crowded : found).emplace_back(trial);
+        one.isDoubtful = estimate.mean > limit_;
         one.candidate.predicted = estimate.predicted;
         one.candidate.bubble = estimate.bubble;
         one.candidate.bytes = estimate.bytes;
@@ -284,9 +292,22 @@ private:
         error = "cannot be cut into " + std::to_string(stages) + " stages";
         return {};
       }
+      const bool isCrowded = !crowded.empty(); // by copies, which no search counts
+      if (isCrowded)
+        least = leastMean;
+      if (doubtful.empty())
+        doubtful = std::move(crowded);
       error = "about " + bytesText(double(least)) + " per rank are needed of " + bytesText(double(limit_));
       if (double(least) > kFarTooMuch * double(limit_))
         return {};
+      if (isCrowded) {
+        if (std::exchange(wasCrowded, true))
+          return {};
+        const int64_t counted = function.search.counted ? function.search.counted : function.peakBytes;
+        assign.memoryLimit =
+            int64_t(double(std::min(assign.memoryLimit, counted)) * double(limit_) / double(least) * kMargin);
+        continue;
+      }
       inProportion =
           int64_t(double(std::min(assign.memoryLimit, function.peakBytes)) * double(limit_) / double(least) * kMargin);
       assign.share = tries == 0 ? share : strategies::PipelineShare();
@@ -310,7 +331,8 @@ private:
       else
         llvm::consumeError(sharding.takeError()); // the assignment has written it
     }
-    compiler::StagesToPrice priced{func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, most};
+    compiler::StagesToPrice priced{
+        func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, report.peakBytes, most};
     for (auto [op, one] : llvm::zip_equal(func.getBody().front().without_terminator(), report.operators)) {
       for (auto [result, shape] : llvm::zip_equal(op.getResults(), one.localResults))
         bytes[result] = strategies::numElements(shape) * strategies::elementBytes(result.getType());
@@ -331,7 +353,7 @@ private:
         it->second = one.candidate;
       return;
     }
-    found_.push_back(std::move(one));
+    (one.isDoubtful ? doubtful_ : found_).push_back(std::move(one));
   }
 
   // ---- the choice ----
@@ -397,6 +419,11 @@ private:
     if (best) {
       chosen.fitted = std::move(*fitted);
       return take(found_[*best]);
+    }
+    if (!doubtful_.empty()) {
+      for (Found &one : std::exchange(found_, std::exchange(doubtful_, {})))
+        keep(std::move(one));
+      return makeBest(chosen);
     }
     if (error.empty())
       for (const auto &[stages, candidate] : failed_)
@@ -476,7 +503,7 @@ private:
   std::map<int64_t, std::vector<dist::Mesh>> meshes_;            // by stages
   std::map<size_t, std::shared_ptr<strategies::Prices>> prices_; // by mesh of so many stages:
   int64_t pricedStages_ = 0;
-  std::vector<Found> found_;
+  std::vector<Found> found_, doubtful_;       // the latter are made where none of the former fits
   std::map<int64_t, StagesCandidate> failed_; // by stages
 };
 
