@@ -1,13 +1,12 @@
 #include "compiler/pipeline/PlaceOperators.h"
 
-#include "compiler/pipeline/ForwardPass.h"
+#include "compiler/pipeline/FindCut.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/GraphOrigin.h"
 #include "strategies/cost/LocalCost.h"
-#include "strategies/pipeline/stages/FindStages.h"
 
 #include <map>
 
@@ -15,10 +14,6 @@ using namespace mlir;
 using tessera::strategies::Cost;
 
 namespace tessera::compiler {
-
-/// The effort of the search for cuts, in its own unit, which is roughly seconds. Networks of some thousand operators
-/// reach it; the answer is then the best cut near an order of them. Even cuts mostly give it before the search begins.
-static constexpr double kCutWork = 1;
 
 Cost PipelineCosts::message(int64_t bytes) const {
   const strategies::Link link = all.topology().link(all.mesh(), {0});
@@ -142,79 +137,15 @@ private:
     return llvm::Error::success();
   }
 
-  /// An error if an operator was given a stage before that of what it reads, or if no operator is left for a stage.
-  llvm::Error checkGiven() const {
-    std::vector<int> by(stages_.size(), kNone); // whose stage is the last that a step waits for
-    for (int s : parts_.order) {
-      if (!isForward(s))
-        continue;
-      int &last = by[size_t(s)];
-      for (Value operand : operatorOf(s)->getOperands())
-        if (const int maker = parts_.makerOf(operand); maker >= 0 && by[size_t(maker)] != kNone)
-          if (last == kNone || forward_.givenTo(by[size_t(maker)], costs_) > forward_.givenTo(last, costs_))
-            last = by[size_t(maker)];
-      const int given = forward_.givenTo(s, costs_);
-      if (given == kNone)
-        continue;
-      if (last != kNone && forward_.givenTo(last, costs_) > given)
-        return llvm::createStringError("operator '%s' was given stage %d, but it waits for '%s' of stage %d",
-                                       graph::nameOf(operatorOf(s)).c_str(), given,
-                                       graph::nameOf(operatorOf(last)).c_str(), forward_.givenTo(last, costs_));
-      last = s;
-    }
-    std::vector<int> latest(stages_.size(), int(costs_.stages()) - 1);
-    std::vector<bool> some(size_t(costs_.stages()), false);
-    for (int s : llvm::reverse(parts_.order)) {
-      if (!isForward(s))
-        continue;
-      const int first = by[size_t(s)] == kNone ? 0 : forward_.givenTo(by[size_t(s)], costs_);
-      int &last = latest[size_t(s)];
-      if (by[size_t(s)] == s)
-        last = first;
-      std::fill(some.begin() + first, some.begin() + last + 1, true);
-      for (Value operand : operatorOf(s)->getOperands())
-        if (const int maker = parts_.makerOf(operand); maker >= 0)
-          latest[size_t(maker)] = std::min(latest[size_t(maker)], last);
-    }
-    for (size_t stage = 0; stage < some.size(); ++stage)
-      if (!some[stage])
-        return llvm::createStringError("no operator of the forward pass is left for stage %zu: all were given other "
-                                       "stages, or wait for some that were",
-                                       stage);
-    return llvm::Error::success();
-  }
-
   llvm::Error placeForward() {
-    if (llvm::Error e = checkGiven())
-      return e;
     llvm::Expected<std::vector<Cost>> times = operatorTimes(func_, costs_);
     if (!times)
       return times.takeError();
-    std::vector<int> steps;
-    strategies::FoundStages found;
-    for (bool anywhere : {false, true}) {
-      strategies::StageProblem problem = forward_.problem(*times, costs_, steps, anywhere);
-      if (int64_t(steps.size()) < costs_.stages())
-        return llvm::createStringError("'%s' has %zu operators of a forward pass, too few for %lld stages",
-                                       func_.getName().str().c_str(), steps.size(), (long long)costs_.stages());
-      if (std::string error = strategies::checkStageProblem(problem); !error.empty())
-        return llvm::createStringError("internal error: the stages' problem: " + error);
-      found = strategies::findStages(problem, {.work = kCutWork});
-      if (found.plan.empty()) { // the memory is an estimate, and the arena decides
-        problem.devices[0].memory = -1;
-        found = strategies::findStages(problem, {.work = kCutWork});
-      }
-      if (!found.plan.empty())
-        break;
-    }
-    if (found.plan.empty())
-      return llvm::createStringError("'%s' cannot be cut into %lld stages%s: too much of it waits for one another",
-                                     func_.getName().str().c_str(), (long long)costs_.stages(),
-                                     costs_.given.empty() ? "" : " in which operators are where they were given");
-    for (auto [stage, part] : llvm::enumerate(found.plan))
-      for (int n : part.nodes)
-        stages_[size_t(steps[size_t(n)])] = int(stage);
-    return llvm::Error::success();
+    return findCut(func_.getName(), forward_, costs_,
+                   [&](std::vector<int> &steps, bool anywhere) {
+                     return forward_.problem(*times, costs_, steps, anywhere);
+                   })
+        .moveInto(stages_);
   }
 
   void placeOwned() {

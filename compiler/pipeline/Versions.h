@@ -34,9 +34,9 @@ struct NetworkVersion {
 };
 
 /// Gives all operators and owned arguments of all versions their stages, alike. `of`: the version of each stage. `all`:
-/// the costs of messages between stages. `limit`: bytes of memory per rank.
+/// the costs of messages between stages. `limit`: bytes of memory per rank. `given`: as PipelineCosts::given.
 llvm::Error placeVersions(llvm::ArrayRef<NetworkVersion> versions, llvm::ArrayRef<size_t> of,
-                          const strategies::CostModel &all, int64_t limit);
+                          const strategies::CostModel &all, int64_t limit, std::map<std::string, int> given = {});
 
 /// Puts borders into a placed version. An error says what crosses and cannot.
 llvm::Error addBorders(mlir::ModuleOp placed, const dist::Mesh &mesh);

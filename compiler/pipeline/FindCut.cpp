@@ -1,0 +1,92 @@
+#include "compiler/pipeline/FindCut.h"
+
+#include "dialects/graph/Graph.h"
+#include "strategies/pipeline/stages/FindStages.h"
+
+using namespace mlir;
+
+namespace tessera::compiler {
+
+/// The effort of the search for cuts, in its own unit, which is roughly seconds. Networks of some thousand operators
+/// reach it; the answer is then the best cut near an order of them. Even cuts mostly give it before the search begins.
+static constexpr double kCutWork = 1;
+
+/// An error if an operator was given a stage before that of what it reads, or if no operator is left for a stage.
+static llvm::Error checkGiven(const ForwardPass &forward, const PipelineCosts &costs) {
+  const ProgramParts &parts = forward.parts;
+  std::vector<int> by(parts.program.operators.size(),
+                      ForwardPass::kNone); // whose stage is the last that a step waits for
+  for (int s : parts.order) {
+    if (!forward.isForward(s))
+      continue;
+    int &last = by[size_t(s)];
+    for (Value operand : forward.operatorOf(s)->getOperands())
+      if (const int maker = parts.makerOf(operand); maker >= 0 && by[size_t(maker)] != ForwardPass::kNone)
+        if (last == ForwardPass::kNone || forward.givenTo(by[size_t(maker)], costs) > forward.givenTo(last, costs))
+          last = by[size_t(maker)];
+    const int given = forward.givenTo(s, costs);
+    if (given == ForwardPass::kNone)
+      continue;
+    if (last != ForwardPass::kNone && forward.givenTo(last, costs) > given)
+      return llvm::createStringError("operator '%s' was given stage %d, but it waits for '%s' of stage %d",
+                                     graph::nameOf(forward.operatorOf(s)).c_str(), given,
+                                     graph::nameOf(forward.operatorOf(last)).c_str(), forward.givenTo(last, costs));
+    last = s;
+  }
+  std::vector<int> latest(parts.program.operators.size(), int(costs.stages()) - 1);
+  std::vector<bool> some(size_t(costs.stages()), false);
+  for (int s : llvm::reverse(parts.order)) {
+    if (!forward.isForward(s))
+      continue;
+    const int first = by[size_t(s)] == ForwardPass::kNone ? 0 : forward.givenTo(by[size_t(s)], costs);
+    int &last = latest[size_t(s)];
+    if (by[size_t(s)] == s)
+      last = first;
+    std::fill(some.begin() + first, some.begin() + last + 1, true);
+    for (Value operand : forward.operatorOf(s)->getOperands())
+      if (const int maker = parts.makerOf(operand); maker >= 0)
+        latest[size_t(maker)] = std::min(latest[size_t(maker)], last);
+  }
+  for (size_t stage = 0; stage < some.size(); ++stage)
+    if (!some[stage])
+      return llvm::createStringError("no operator of the forward pass is left for stage %zu: all were given other "
+                                     "stages, or wait for some that were",
+                                     stage);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<int>> findCut(llvm::StringRef function, const ForwardPass &forward,
+                                         const PipelineCosts &costs, CutProblem problem) {
+  if (llvm::Error e = checkGiven(forward, costs))
+    return e;
+  std::vector<int> steps;
+  strategies::FoundStages found;
+  for (bool anywhere : {false, true}) {
+    llvm::Expected<strategies::StageProblem> posed = problem(steps, anywhere);
+    if (!posed)
+      return posed.takeError();
+    if (int64_t(steps.size()) < costs.stages())
+      return llvm::createStringError("'%s' has %zu operators of a forward pass, too few for %lld stages",
+                                     function.str().c_str(), steps.size(), (long long)costs.stages());
+    if (std::string error = strategies::checkStageProblem(*posed); !error.empty())
+      return llvm::createStringError("internal error: the stages' problem: " + error);
+    found = strategies::findStages(*posed, {.work = kCutWork});
+    if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+      posed->devices[0].memory = -1;
+      found = strategies::findStages(*posed, {.work = kCutWork});
+    }
+    if (!found.plan.empty())
+      break;
+  }
+  if (found.plan.empty())
+    return llvm::createStringError("'%s' cannot be cut into %lld stages%s: too much of it waits for one another",
+                                   function.str().c_str(), (long long)costs.stages(),
+                                   costs.given.empty() ? "" : " in which operators are where they were given");
+  std::vector<int> stages(forward.parts.program.operators.size(), ForwardPass::kNone);
+  for (auto [stage, part] : llvm::enumerate(found.plan))
+    for (int node : part.nodes)
+      stages[size_t(steps[size_t(node)])] = int(stage);
+  return stages;
+}
+
+} // namespace tessera::compiler
