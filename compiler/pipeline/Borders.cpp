@@ -33,7 +33,7 @@ public:
   llvm::Error run() {
     for (BlockArgument argument : func_.getArguments())
       if (isOwned(func_, argument.getArgNumber()))
-        if (llvm::Error e = checkOwned(argument))
+        if (llvm::Error e = cross(argument, stageIn(func_.getArgAttr(argument.getArgNumber(), dist::kStageAttr))))
           return e;
     for (int s : parts_.order) {
       Operation *op = parts_.program.operators[size_t(s)];
@@ -53,19 +53,8 @@ public:
   }
 
 private:
-  llvm::Error fail(const Twine &what) const { return llvm::createStringError("'" + func_.getName() + "': " + what); }
-
-  llvm::Error checkOwned(BlockArgument argument) {
-    const int home = stageIn(func_.getArgAttr(argument.getArgNumber(), dist::kStageAttr));
-    for (Operation *user : argument.getUsers())
-      if (const int stage = stageIn(user->getAttr(dist::kStageAttr)); stage != kNoStage && stage != home)
-        return fail("'" + graph::argName(func_, argument.getArgNumber()) + "' is read in the stages " + Twine(home) +
-                    " and " + Twine(stage) + ", which have meshes of their own; give all stages one mesh");
-    return llvm::Error::success();
-  }
-
   /// A border for each stage that reads the value elsewhere.
-  llvm::Error cross(OpResult value, int home) {
+  llvm::Error cross(Value value, int home) {
     std::map<int, llvm::SmallVector<OpOperand *>> readers; // by stage
     bool told = false;
     for (OpOperand &use : value.getUses()) {
@@ -89,24 +78,37 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Expected<Value> make(OpResult value, int home) {
-    Operation *maker = value.getOwner();
-    OpBuilder builder(func_.getContext());
-    builder.setInsertionPointAfter(maker);
-    auto border = graph::ReshapeOp::create(builder, value.getLoc(), value.getType(), value);
-    border->setAttr(graph::kNameAttr, builder.getStringAttr(graph::nameOf(maker) + ".border"));
-    if (Attribute of = maker->getAttr(graph::kGradOfAttr))
-      border->setAttr(graph::kGradOfAttr, of);
-    border->setAttr(dist::kStageAttr, builder.getI64IntegerAttr(home));
-    llvm::Expected<dist::ShardingRule> rule = dist::boundRule(maker);
+  /// How the value is handed on, a parameter or state as it is kept.
+  llvm::Expected<dist::Sharding> shardingOf(Value value) const {
+    auto result = dyn_cast<OpResult>(value);
+    if (!result)
+      return func_.getArgAttrOfType<dist::ShardingAttr>(cast<BlockArgument>(value).getArgNumber(), dist::kShardingAttr)
+          .resolve(mesh_);
+    llvm::Expected<dist::ShardingRule> rule = dist::boundRule(result.getOwner());
     if (!rule)
       return rule.takeError();
-    llvm::Expected<dist::Strategy> strategy = dist::getStrategy(maker, *rule, mesh_);
+    llvm::Expected<dist::Strategy> strategy = dist::getStrategy(result.getOwner(), *rule, mesh_);
     if (!strategy)
       return strategy.takeError();
+    return dist::resultSharding(mesh_, *rule, *strategy, int(result.getResultNumber()));
+  }
+
+  llvm::Expected<Value> make(Value value, int home) {
+    Operation *maker = value.getDefiningOp();
+    OpBuilder builder(func_.getContext());
+    builder.setInsertionPointAfterValue(value);
+    auto border = graph::ReshapeOp::create(builder, value.getLoc(), value.getType(), value);
+    const std::string name =
+        maker ? graph::nameOf(maker) : graph::argName(func_, cast<BlockArgument>(value).getArgNumber()).str();
+    border->setAttr(graph::kNameAttr, builder.getStringAttr(name + ".border"));
+    if (Attribute of = maker ? maker->getAttr(graph::kGradOfAttr) : Attribute())
+      border->setAttr(graph::kGradOfAttr, of);
+    border->setAttr(dist::kStageAttr, builder.getI64IntegerAttr(home));
+    llvm::Expected<dist::Sharding> given = shardingOf(value);
+    if (!given)
+      return given.takeError();
     const auto shape = cast<RankedTensorType>(value.getType()).getShape();
-    dist::Sharding wanted =
-        dist::resultSharding(mesh_, *rule, *strategy, int(value.getResultNumber())).withoutPartial();
+    dist::Sharding wanted = given->withoutPartial();
     for (size_t d = 0; d < shape.size(); ++d)
       if (wanted.isPadded(mesh_, shape, int64_t(d)))
         wanted.dims[d] = {};

@@ -156,6 +156,31 @@ TEST_CASE("a told value goes to every stage") {
   CHECK(m.borders() == Borders{"l.border of 1, [], for return"});
 }
 
+TEST_CASE("a parameter has a border for each other stage that reads it, as it is kept but for padding") {
+  auto shared = [](int rows) {
+    const std::string type = "tensor<" + std::to_string(rows) + "x4xf32>";
+    Module m(
+        R"(
+      module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
+        func.func @infer(%w: )" +
+        type +
+        R"( {graph.role = "parameter", graph.name = "w", dist.stage = 0 : i64, dist.sharding = #dist.sharding<"[model, -]">})
+            -> ()" +
+        type + R"( {graph.role = "output", graph.name = "b", dist.sharding = #dist.sharding<"[-, -]">}) {
+          %a = graph.relu %w {graph.name = "a", dist.stage = 0 : i64, dist.strategy = #dist.strategy<"b0=model">} : ()" +
+        type + ") -> " + type + R"(
+          %b = graph.exp %w {graph.name = "b", dist.stage = 1 : i64, dist.strategy = #dist.strategy<"b0=model">} : ()" +
+        type + ") -> " + type + R"(
+          return %b : )" +
+        type + "\n}\n}");
+    CHECK(m.addBorders() == "");
+    CHECK(m.op("a")->getOperand(0) == m.op("w.border")->getOperand(0)); // the own stage reads it itself
+    return m.borders();
+  };
+  CHECK(shared(8) == Borders{"w.border of 0, [model, -], for b"});
+  CHECK(shared(7) == Borders{"w.border of 0, [-, -], for b"});
+}
+
 // ---- what came with localisation, and the modules of the stages ----
 
 namespace {
