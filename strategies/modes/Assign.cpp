@@ -62,6 +62,10 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
         "strategies from %s have no effect in mode data: use --mode semi-auto or --mode auto",
         options.user.origin.c_str());
 
+  if (!options.user.versions.empty())
+    return llvm::createStringError("strategy file %s: it was saved for mesh %s, not for %s",
+                                   options.user.origin.c_str(), options.user.savedMesh.c_str(),
+                                   options.mesh.str().c_str());
   if (llvm::Error e = checkNames(module, options.user))
     return e;
 

@@ -13,6 +13,22 @@ namespace tessera::strategies {
 
 using Json = nlohmann::ordered_json;
 
+/// How a file begins.
+static std::string head(llvm::StringRef mesh, llvm::ArrayRef<UserStage> stages) {
+  std::string out = "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + Json(mesh.str()).dump();
+  for (size_t i = 0; i < stages.size(); ++i)
+    out += (i ? ",\n  " : ",\n \"stages\": [\n  ") + Json({{"op", stages[i].op}, {"stage", stages[i].stage}}).dump() +
+           (i + 1 == stages.size() ? "]" : "");
+  return out;
+}
+
+std::string saveVersions(llvm::ArrayRef<ModuleOp> modules, llvm::StringRef meshes, llvm::ArrayRef<UserStage> stages) {
+  std::string out = head(meshes, stages) + ",\n \"versions\": [";
+  for (auto [i, module] : llvm::enumerate(modules))
+    out += (i ? ",\n" : "\n") + llvm::StringRef(saveStrategies(module)).rtrim().str();
+  return out + "]\n}\n";
+}
+
 std::string saveStrategies(ModuleOp module, llvm::ArrayRef<UserStage> stages) {
   Json functions = Json::array();
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
@@ -36,11 +52,7 @@ std::string saveStrategies(ModuleOp module, llvm::ArrayRef<UserStage> stages) {
         {{"name", func.getName().str()}, {"args", args}, {"results", results}, {"operators", std::move(operators)}});
   }
   // One operator per line: made to be read and compared.
-  Json top = {{"format", "tessera-strategies"}, {"mesh", dist::getMesh(module).str()}};
-  std::string out = "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + top["mesh"].dump();
-  for (size_t i = 0; i < stages.size(); ++i)
-    out += (i ? ",\n  " : ",\n \"stages\": [\n  ") + Json({{"op", stages[i].op}, {"stage", stages[i].stage}}).dump() +
-           (i + 1 == stages.size() ? "]" : "");
+  std::string out = head(dist::getMesh(module).str(), stages);
   out += ",\n \"functions\": [";
   for (size_t f = 0; f < functions.size(); ++f) {
     out += f ? ",\n" : "\n";

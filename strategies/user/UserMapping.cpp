@@ -551,26 +551,32 @@ llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
   return llvm::Error::success();
 }
 
+std::vector<std::string> operatorsOf(func::FuncOp func, llvm::StringRef op) {
+  const std::vector<std::string> nodes = nodesOf(func);
+  const std::vector<std::string> roots = matching(nodes, op.str());
+  std::vector<std::string> names;
+  for (const std::string &node : nodes)
+    if (llvm::any_of(roots, [&](const std::string &root) { return belongsTo(node, root); }))
+      names.push_back(node);
+  return names;
+}
+
 llvm::Expected<std::map<std::string, int>> givenStages(ModuleOp module, const UserStrategies &user) {
   std::map<std::string, int> stages;
   if (user.stages.empty())
     return stages;
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
-    const std::vector<std::string> nodes = nodesOf(func);
     std::map<std::string, const UserStage *> by;
     for (const UserStage &entry : user.stages)
-      for (const std::string &root : matching(nodes, entry.op))
-        for (const std::string &node : nodes) {
-          if (!belongsTo(node, root))
-            continue;
-          const UserStage *&other = by[node];
-          if (other && other->stage != entry.stage)
-            return llvm::createStringError(
-                "strategy file %s: operator '%s' has two stages: %lld by '%s' and %lld by '%s'", user.origin.c_str(),
-                node.c_str(), (long long)other->stage, other->op.c_str(), (long long)entry.stage, entry.op.c_str());
-          other = &entry;
-          stages[node] = int(entry.stage);
-        }
+      for (const std::string &node : operatorsOf(func, entry.op)) {
+        const UserStage *&other = by[node];
+        if (other && other->stage != entry.stage)
+          return llvm::createStringError(
+              "strategy file %s: operator '%s' has two stages: %lld by '%s' and %lld by '%s'", user.origin.c_str(),
+              node.c_str(), (long long)other->stage, other->op.c_str(), (long long)entry.stage, entry.op.c_str());
+        other = &entry;
+        stages[node] = int(entry.stage);
+      }
   }
   return stages;
 }

@@ -169,7 +169,8 @@ llvm::Expected<ReadEntry> readEntry(const std::string &origin, size_t number, co
   return read;
 }
 
-llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategies &user) {
+/// `isWhole`: the object is no version inside another one.
+llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategies &user, bool isWhole = true) {
   auto text = [](const Json &object, const char *field) {
     return object.is_object() && object.contains(field) && object[field].is_string()
                ? std::optional<std::string>(object[field].get<std::string>())
@@ -187,10 +188,12 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
   };
   std::string broken = "damaged strategy file";
   auto mesh = text(json, "mesh");
-  if (!mesh || !json.contains("functions") || !json["functions"].is_array())
-    return bad(origin, broken + ": 'mesh' or 'functions' is missing");
+  const bool hasVersions = json.is_object() && json.contains("versions") && isWhole;
+  const char *what = hasVersions ? "versions" : "functions";
+  if (!mesh || !json.contains(what) || !json[what].is_array())
+    return bad(origin, broken + ": 'mesh' or '" + what + "' is missing");
   user.savedMesh = *mesh;
-  if (json.contains("stages")) {
+  if (json.contains("stages") && isWhole) {
     if (!json["stages"].is_array())
       return bad(origin, broken + ": 'stages' is no list");
     for (const Json &item : json["stages"]) {
@@ -202,6 +205,15 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
         return bad(origin, broken + ": a stage lacks op or stage");
       user.stages.push_back({*op, *stage});
     }
+  }
+  if (hasVersions) {
+    for (const Json &version : json["versions"]) {
+      UserStrategies &one = user.versions.emplace_back();
+      one.origin = user.origin;
+      if (llvm::Error e = readSaved(origin, version, one, /*isWhole=*/false))
+        return e;
+    }
+    return user.versions.empty() ? bad(origin, broken + ": it holds no version") : llvm::Error::success();
   }
   for (const Json &f : json["functions"]) {
     auto name = text(f, "name");
@@ -273,6 +285,30 @@ llvm::Expected<UserStrategies> UserStrategies::parse(llvm::StringRef text, llvm:
     user.entries.push_back(std::move(read->entry));
   }
   return user;
+}
+
+/// Whether axes of the mesh have the product.
+static bool hasProduct(const Mesh &mesh, int64_t count, int axis = 0) {
+  if (count == 1)
+    return true;
+  if (axis == mesh.numAxes())
+    return false;
+  const int64_t size = mesh.axisSize(axis);
+  return (size > 1 && count % size == 0 && hasProduct(mesh, count / size, axis + 1)) ||
+         hasProduct(mesh, count, axis + 1);
+}
+
+std::string whyNotOn(const Mesh &mesh, const UserEntry &entry) {
+  for (const auto *side : {&entry.in, &entry.out})
+    for (const UserTensor &tensor : *side)
+      for (const UserDim &dim : tensor.value_or(std::vector<UserDim>())) {
+        for (const std::string &axis : dim.axes)
+          if (mesh.findAxis(axis) < 0)
+            return "has no axis '" + axis + "'";
+        if (!dim.named && !hasProduct(mesh, dim.count))
+          return "has no axes for " + std::to_string(dim.count) + " parts";
+      }
+  return "";
 }
 
 bool matchesName(llvm::StringRef pattern, llvm::StringRef name) {

@@ -15,7 +15,8 @@
 // without a unit mean plain blocks. An entry may give a stage as well as shardings, or a stage alone.
 //
 // A saved assignment (--save-strategies) is a JSON object with "format": "tessera-strategies"; it holds
-// every strategy and sharding of a module and is taken as it is, with the stages that a user gave.
+// every strategy and sharding of a module and is taken as it is, with the stages that a user gave. Of stages with
+// meshes of their own it has such an object for each different mesh under "versions".
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_USER_USERSTRATEGIES_H
@@ -65,9 +66,12 @@ struct UserStrategies {
   std::vector<UserStage> stages;
   std::string savedMesh;
   std::map<std::string, SavedFunction> saved; // not empty: a saved assignment
+  /// Not empty: saved assignments for the different meshes of the stages that `savedMesh` has, each without stages.
+  std::vector<UserStrategies> versions;
 
   /// Whether it says no strategy; it may give stages.
-  bool empty() const { return entries.empty() && saved.empty(); }
+  bool empty() const { return entries.empty() && saved.empty() && versions.empty(); }
+  bool isSaved() const { return !saved.empty() || !versions.empty(); }
 
   static llvm::Expected<UserStrategies> load(llvm::StringRef path);
   static llvm::Expected<UserStrategies> parse(llvm::StringRef json, llvm::StringRef origin);
@@ -76,6 +80,12 @@ struct UserStrategies {
 /// "conv*" against "conv1": whether the pattern matches the whole name.
 bool matchesName(llvm::StringRef pattern, llvm::StringRef name);
 
+/// Why no strategy on the mesh is as the entry says, such as "has no axis 'model'"; empty: there may be one.
+std::string whyNotOn(const Mesh &mesh, const UserEntry &entry);
+
+/// The names of the function's operators that an entry with such an "op" is about.
+std::vector<std::string> operatorsOf(mlir::func::FuncOp func, llvm::StringRef op);
+
 /// By name, the stages that the user gives operators of the module's forward passes. Fails with one sentence if an
 /// operator has two.
 llvm::Expected<std::map<std::string, int>> givenStages(mlir::ModuleOp module, const UserStrategies &user);
@@ -83,6 +93,9 @@ llvm::Expected<std::map<std::string, int>> givenStages(mlir::ModuleOp module, co
 /// The annotated module's strategies as a file that `load` takes, with these stages; the same text for the same
 /// assignment.
 std::string saveStrategies(mlir::ModuleOp module, llvm::ArrayRef<UserStage> stages = {});
+/// The same of stages with meshes of their own: `modules` has one for each different mesh, `meshes` is the text of all.
+std::string saveVersions(llvm::ArrayRef<mlir::ModuleOp> modules, llvm::StringRef meshes,
+                         llvm::ArrayRef<UserStage> stages = {});
 /// Writes a saved assignment to the module. Fails with one sentence if it belongs to another
 /// program or mesh.
 llvm::Error applySaved(mlir::ModuleOp module, const Mesh &mesh, const UserStrategies &saved);
