@@ -199,7 +199,8 @@ void declare(CLI::App &app, CommandLine &c) {
       ->check(CLI::Range(int64_t(1), tessera::kMostMicroBatches));
   app.add_option(
          "--pipeline", o.pipeline,
-         "Of a mesh whose first axis is 'stage': schedule=gpipe, 1f1b, zb-h1, zb-h2, interleaved:V (V stages on every "
+         "Of a mesh whose first axis is 'stage', or of stages=[...] (with one stage on a rank): schedule=gpipe, 1f1b, "
+         "zb-h1, zb-h2, interleaved:V (V stages on every "
          "rank, for V times as small gaps and V times as many messages; --accumulate a multiple of the stage axis), "
          "zb-v (two stages on every rank, there and back; --accumulate at least twice the stage axis) or auto (the "
          "best that is found in the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump "

@@ -80,18 +80,13 @@ static llvm::Error checkLeaves(const CompileOptions &options) {
 }
 
 static llvm::Error checkMesh(const CompileOptions &options) {
-  llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh);
-  if (!own)
-    return own.takeError();
-  if (!own->empty())
-    return checkOwnMeshes(options, *own);
   llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(options.assign.mesh);
   if (!mesh)
     return mesh.takeError();
   if (!options.output.empty() && mesh->numRanks() > compiler::maxRanks())
     return llvm::createStringError("mesh '%s': a plan has at most %lld ranks, not %lld", options.assign.mesh.c_str(),
                                    (long long)compiler::maxRanks(), (long long)mesh->numRanks());
-  return checkLeaves(options);
+  return llvm::Error::success();
 }
 
 /// Checks what --pipeline auto needs, which chooses stages and mesh.
@@ -112,10 +107,6 @@ static llvm::Error checkChosenStages(const CompileOptions &options, const dist::
 
 /// Checks a mesh with stages, and what does not go with one.
 static llvm::Error checkPipeline(const CompileOptions &options) {
-  if (llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh); !own)
-    return own.takeError();
-  else if (!own->empty())
-    return llvm::Error::success();                                                // checkMesh has checked it
   const dist::Mesh mesh = llvm::cantFail(dist::Mesh::parse(options.assign.mesh)); // checkMesh has parsed it
   const int axis = mesh.findAxis(dist::kStageAxis);
   llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);
@@ -154,9 +145,14 @@ static llvm::Error checkInit(const compiler::ImportOptions &import) {
 llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses) {
   if (llvm::Error e = checkMode(options, chooses))
     return e;
-  if (llvm::Error e = checkMesh(options))
+  llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh);
+  if (!own)
+    return own.takeError();
+  if (llvm::Error e = own->empty() ? checkMesh(options) : checkOwnMeshes(options, *own))
     return e;
-  if (llvm::Error e = checkPipeline(options))
+  if (llvm::Error e = own->empty() ? checkPipeline(options) : llvm::Error::success())
+    return e;
+  if (llvm::Error e = checkLeaves(options))
     return e;
   if (llvm::Error e = checkCompress(options))
     return e;

@@ -35,7 +35,7 @@ static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::Ass
 
 /// What mode data does with a batch that the ranks do not divide.
 static void sayHowBatchIsCut(Compilation &run, ModuleOp module, const dist::Mesh &mesh, CompileResult &result) {
-  if (run.hybrid || run.assign.mode != "data" || !run.assign.user.saved.empty())
+  if (run.hybrid || run.assign.mode != "data" || run.assign.user.isSaved())
     return;
   auto func = *module.getOps<func::FuncOp>().begin();
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
@@ -76,9 +76,9 @@ llvm::Expected<FittedProgram> chooseProgram(Compilation &run, bool explain, FitP
   sayHowBatchIsCut(run, *model.module, assign.mesh, result);
   assign.prices = strategies::pricesOf(assign);
   assign.explain = explain;
-  llvm::Expected<FittedProgram> fitted = chosen                  ? std::move(chosen->fitted)
-                                         : run.ownMeshes.empty() ? fitWithRecompute(run, *model.module, assign, fit)
-                                                                 : fitOwnMeshes(run, *model.module, assign);
+  llvm::Expected<FittedProgram> fitted =
+      chosen ? std::move(chosen->fitted)
+             : fitWithRecompute(run, *model.module, assign, run.ownMeshes.empty() ? fit : fitOwnMeshes);
   if (!fitted)
     return fitted;
   if (chosen)

@@ -60,9 +60,13 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
       return e;
   }
   if (!ownMeshes.empty()) {
-    const auto stages = int64_t(ownMeshes.size());
-    if (llvm::Error e = compiler::completePipeline(*pipelined, stages, options.training.accumulate))
+    if (llvm::Error e = compiler::completePipeline(*pipelined, int64_t(ownMeshes.size()),
+                                                   options.train ? options.training.accumulate : 1))
       return e;
+    if (pipelined->chunks > 1)
+      return llvm::createStringError("--pipeline schedule=%s: it has %d stages in a line, but stages with meshes of "
+                                     "their own have ranks of their own; use a file with one stage in each line",
+                                     pipelined->schedule.c_str(), pipelined->chunks);
     if (llvm::Error e = setMesh(ranksInARow(ownMeshes), std::move(*pipelined)))
       return e;
     assign.mesh = ownMeshes.front();
@@ -104,7 +108,7 @@ llvm::Error Compilation::checkGivenStages() const {
         "strategy file %s: it gives operators stages, but mesh %s has none; use a mesh such as "
         "stage=2,data=2",
         file, assign.mesh.str().c_str());
-  const int stages = pipeline->options.places(pipeline->mesh.axisSize(0)).stages();
+  const int stages = pipeline->options.places(places()).stages();
   for (const strategies::UserStage &given : assign.user.stages)
     if (given.stage >= stages)
       return llvm::createStringError(

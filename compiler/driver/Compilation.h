@@ -45,6 +45,8 @@ public:
   /// Of stages with meshes of their own (stages/OwnMeshes.h): the mesh of each. `pipeline->mesh` has all ranks in a row
   /// then, and `assign` is about the first stage.
   std::vector<dist::Mesh> ownMeshes;
+  /// How many places a pipeline's stages lie on. Requires `pipeline`.
+  int64_t places() const { return ownMeshes.empty() ? pipeline->mesh.axisSize(0) : int64_t(ownMeshes.size()); }
   /// The mesh was given as a number of ranks, and the search chooses its axes.
   bool chooseMesh = false;
   /// The same, and whether there are stages and how many.

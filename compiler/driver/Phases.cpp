@@ -3,6 +3,7 @@
 #include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/pipeline/Passes.h"
+#include "dialects/dist/DistOps.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Version.h"
@@ -215,9 +216,8 @@ static void addStart(const Compilation &run, PassManager &passes) {
 }
 
 /// What is sent as one message or beside kernels, and what operators take, by the costs with which the report is made.
-static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join,
-                                            const strategies::CostModel *kernels = nullptr) {
-  return [&, kernels](func::FuncOp func) { return strategies::sentCollectives(func, model, join, kernels); };
+static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join) {
+  return [&](func::FuncOp func) { return strategies::sentCollectives(func, model, join); };
 }
 
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,
@@ -241,27 +241,35 @@ static compiler::PipelineCosts pipelineCosts(const Compilation &run, const strat
   return {all, model, run.assign.memoryLimit, run.pipeline->options.places(run.pipeline->mesh.axisSize(0)), join};
 }
 
-static strategies::CostModel costsOfAllStages(const Compilation &run) {
+strategies::CostModel costsOfAllStages(const Compilation &run) {
   return {run.pipeline->mesh, run.assign.topology, run.assign.profile};
+}
+
+llvm::Error localizeWhole(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
+  return run.passes("partition", module, [&](PassManager &passes) {
+    compiler::buildWholePipeline(
+        passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
+  });
+}
+
+llvm::Error cutPlaced(Compilation &run, ModuleOp module, const strategies::StagePlaces &places) {
+  // Before fusion and messages, which must not lead from one stage or section to another.
+  return run.passes("stages", module, [&](PassManager &passes) {
+    passes.addPass(compiler::createCutStagesPass(
+        {.stages = places.stages(), .devices = places.devices, .returns = places.returns}));
+  });
 }
 
 llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
   const strategies::CostModel all = costsOfAllStages(run);
   compiler::PipelineCosts costs = pipelineCosts(run, all, model);
-  if (llvm::Error e = run.passes("partition", module, [&](PassManager &passes) {
-        compiler::buildWholePipeline(
-            passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
-      }))
+  if (llvm::Error e = localizeWhole(run, module, model))
     return e;
   if (llvm::Error e = strategies::givenStages(module, run.assign.user).moveInto(costs.given))
     return e;
   if (llvm::Error e = compiler::placeOperators(module, costs))
     return e;
-  // Before fusion and messages, which must not lead from one stage or section to another.
-  return run.passes("stages", module, [&](PassManager &passes) {
-    passes.addPass(compiler::createCutStagesPass(
-        {.stages = costs.places.stages(), .devices = costs.places.devices, .returns = costs.places.returns}));
-  });
+  return cutPlaced(run, module, costs.places);
 }
 
 llvm::Error orderStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
@@ -271,38 +279,17 @@ llvm::Error orderStages(Compilation &run, ModuleOp module, const strategies::Cos
   return compiler::orderStages(module, pipelineCosts(run, all, model, join), run.pipeline->options, report);
 }
 
-llvm::Error finishStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,
+llvm::Error finishStages(Compilation &run, ModuleOp module, llvm::function_ref<StageCosts(int64_t)> costs,
                          const strategies::JoinOptions &join) {
-  const strategies::CostModel all = costsOfAllStages(run);
   return run.passes("stages", module, [&](PassManager &passes) {
     OpPassManager &each = passes.nest<ModuleOp>();
-    compiler::buildOrderPipeline(each, run.options.fuse, joinedBy(model, join, &all));
+    compiler::buildOrderPipeline(each, run.options.fuse, [costs, join](func::FuncOp func) {
+      const StageCosts own = costs(func->getParentOp()->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt());
+      return strategies::sentCollectives(func, *own.collectives, join, own.kernels);
+    });
     if (run.options.broadcastParameters)
       each.addPass(compiler::createAddStartProgramPass());
   });
-}
-
-llvm::Error localizeVersion(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
-  return run.passes("partition", module, [&](PassManager &passes) {
-    compiler::buildWholePipeline(
-        passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
-  });
-}
-
-llvm::Error cutVersion(Compilation &run, ModuleOp module, int64_t stages) {
-  return run.passes("stages", module, [&](PassManager &passes) {
-    passes.addPass(compiler::createCutStagesPass({.stages = stages, .devices = stages, .returns = false}));
-  });
-}
-
-llvm::Error finishOwnStages(Compilation &run, ModuleOp module, llvm::ArrayRef<const strategies::CostModel *> models,
-                            llvm::ArrayRef<const strategies::CostModel *> all, const strategies::JoinOptions &join) {
-  for (auto [stage, part] : llvm::enumerate(compiler::stagesOf(module)))
-    if (llvm::Error e = run.passes("stages", part, [&](PassManager &passes) {
-          compiler::buildOrderPipeline(passes, run.options.fuse, joinedBy(*models[stage], join, all[stage]));
-        }))
-      return e;
-  return llvm::Error::success();
 }
 
 llvm::Error finishLocal(Compilation &run, ModuleOp module, const strategies::CostModel &model,

@@ -47,15 +47,17 @@ llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::
 llvm::Error cutIntoStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
 llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join, compiler::PipelineReport &report);
-llvm::Error finishStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+/// `costs`: of each stage.
+struct StageCosts {
+  const strategies::CostModel *collectives, *kernels; // on its mesh, and on all ranks
+};
+llvm::Error finishStages(Compilation &run, mlir::ModuleOp module, llvm::function_ref<StageCosts(int64_t stage)> costs,
                          const strategies::JoinOptions &join);
-/// Phase 5 of a version of the network for some of its stages, before it is cut, and the cut.
-llvm::Error localizeVersion(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
-llvm::Error cutVersion(Compilation &run, mlir::ModuleOp module, int64_t stages);
-/// As finishStages, for stages of which each has costs of its own: on its mesh, and on all ranks.
-llvm::Error finishOwnStages(Compilation &run, mlir::ModuleOp module,
-                            llvm::ArrayRef<const strategies::CostModel *> models,
-                            llvm::ArrayRef<const strategies::CostModel *> all, const strategies::JoinOptions &join);
+/// The first step in two, between which the operators are placed: phase 5 of a whole network, and the cut.
+llvm::Error localizeWhole(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
+llvm::Error cutPlaced(Compilation &run, mlir::ModuleOp module, const strategies::StagePlaces &places);
+/// The costs of kernels and messages where all stages have one mesh.
+strategies::CostModel costsOfAllStages(const Compilation &run);
 /// The same in mode hybrid, where the program is local from the start.
 llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join);

@@ -87,7 +87,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
   // Mode auto may have chosen slow strategies to save memory. Recomputation may then be faster.
   std::optional<strategies::Cost> unlimited;
   trials.enough = [&]() -> llvm::Expected<bool> {
-    if (assign.mode != "auto" || run.hybrid || run.stopped())
+    // Versions for several meshes have no cost in common that one search could tell.
+    if (assign.mode != "auto" || run.hybrid || !run.ownMeshes.empty() || run.stopped())
       return true;
     if (!unlimited)
       if (llvm::Error e = costUnlimited(run, module, assign).moveInto(unlimited))

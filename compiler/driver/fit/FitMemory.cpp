@@ -62,7 +62,7 @@ static llvm::Error overLimit(const Compilation &run, double needed, const std::s
       options.train && options.recompute == "none" ? ", --recompute auto" : "", fills, ways));
 }
 
-static llvm::Error overLimit(const Compilation &run, const FittedProgram &fitted, int64_t limit) {
+llvm::Error overLimit(const Compilation &run, const FittedProgram &fitted, int64_t limit) {
   return overLimit(run, double(fitted.memory.arenaBytes), fitted.memory.str(), limit, otherSchedule(run, fitted));
 }
 

@@ -61,6 +61,9 @@ public:
   strategies::Cost predicted() const;
 };
 
+/// The error that a program which was laid out needs more than the limit, with what may help.
+llvm::Error overLimit(const Compilation &run, const FittedProgram &fitted, int64_t limit);
+
 /// Runs phases 3 to 5 on a copy of a module in phase 2, and chooses strategies again until the program fits. `first`:
 /// what NotAtOnce found of the same module, which is not searched again.
 llvm::Expected<FittedProgram> fitMemory(Compilation &run, mlir::ModuleOp module,

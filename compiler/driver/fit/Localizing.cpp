@@ -7,9 +7,18 @@ namespace tessera {
 llvm::Error Localizing::run(const strategies::JoinOptions &join, FittedProgram &fitted) {
   if (llvm::Error e = toMessages(join, fitted))
     return e;
-  if (llvm::Error e = run_.pipeline ? finishStages(run_, *fitted.local, model_, join)
-                                    : localize(run_, *fitted.local, model_, run_.options.fuse, join))
+  if (run_.pipeline) {
+    const strategies::CostModel all = costsOfAllStages(run_);
+    if (llvm::Error e = finishStages(
+            run_, *fitted.local,
+            [&](int64_t) {
+              return StageCosts{&model_, &all};
+            },
+            join))
+      return e;
+  } else if (llvm::Error e = localize(run_, *fitted.local, model_, run_.options.fuse, join)) {
     return e;
+  }
   return run_.dump(*fitted.local, "5-local.mlir");
 }
 

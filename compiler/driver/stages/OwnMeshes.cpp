@@ -7,11 +7,10 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
-#include "runtime/support/BytesText.h"
 
-#include "llvm/ADT/StringExtras.h"
-
+#include <cassert>
 #include <deque>
+#include <map>
 
 using namespace mlir;
 
@@ -47,6 +46,13 @@ llvm::Expected<std::vector<dist::Mesh>> parseOwnMeshes(llvm::StringRef text) {
   return meshes;
 }
 
+std::string textOf(llvm::ArrayRef<dist::Mesh> meshes) {
+  std::string text;
+  for (const dist::Mesh &mesh : meshes)
+    text += (text.empty() ? "stages=[" : "; ") + mesh.str();
+  return text + "]";
+}
+
 dist::Mesh ranksInARow(llvm::ArrayRef<dist::Mesh> meshes) {
   int64_t ranks = 0;
   for (const dist::Mesh &mesh : meshes)
@@ -65,28 +71,20 @@ llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::M
   if (pipeline->isChosen())
     return fail("--pipeline auto chooses the stages; use --mesh " + std::to_string(ranksInARow(meshes).axisSize(0)) +
                 " with it");
-  if (pipeline->chunks > 1 || pipeline->isFile())
+  if (pipeline->chunks > 1)
     return fail("--pipeline schedule=" + pipeline->schedule +
                 ": each of these stages has ranks of its own; use another "
                 "schedule");
-  if (options.assign.mode != "data" && options.assign.mode != "auto")
-    return fail("mode " + options.assign.mode + " is for stages of one mesh; use --mode data or auto");
-  const compiler::BuildTrainingPassOptions &training = options.training;
-  for (const auto &[name, given] : {std::pair<std::string, bool>("inference", !options.train),
-                                    {"--accumulate 1", training.accumulate < 2},
-                                    {"--clip-norm", training.clipNorm > 0},
-                                    {"--loss-scale", !training.lossScale.empty() || options.precision == "f16"},
-                                    {"--compress", !training.compress.empty()},
+  if (options.assign.mode == "hybrid")
+    return fail("mode hybrid has no stages, since the model file says what every rank does; use another mode");
+  for (const auto &[name, given] : {std::pair<std::string, bool>("--compress", !options.training.compress.empty()),
                                     {"--reproducible", options.leaves > 0},
-                                    {"--recompute " + options.recompute, options.recompute != "none"},
-                                    {"--strategy", !options.assign.strategy.empty()},
-                                    {"--save-strategies", !options.saveStrategies.empty()},
                                     {"--gradient-reduction sum", options.gradientReduction != "mean"},
                                     {"--broadcast-parameters", options.broadcastParameters},
                                     {"--what-if", options.whatIf.has_value()}})
     if (given)
       return fail(name + " does not go with stages that have meshes of their own; give all stages one mesh, as in "
-                         "stage=2,data=2");
+                         "stage=2,data=2, or leave it out");
   if (const int64_t ranks = ranksInARow(meshes).axisSize(0); !options.output.empty() && ranks > compiler::maxRanks())
     return fail("a plan has at most " + std::to_string(compiler::maxRanks()) + " ranks");
   return llvm::Error::success();
@@ -113,23 +111,25 @@ public:
       if (known == meshes_.end())
         meshes_.push_back(mesh);
     }
+    const int64_t ranks = run.pipeline->mesh.axisSize(0);
     for (const dist::Mesh &mesh : meshes_) {
       Version &version = versions_.emplace_back();
       version.assign = assign;
       version.assign.mesh = mesh;
       // The search sees the whole network, and its limit is that of all stages.
-      version.assign.memoryLimit = limit_ * run.pipeline->mesh.axisSize(0) / mesh.numRanks();
+      version.assign.memoryLimit = limit_ * ranks / mesh.numRanks();
       version.assign.prices = nullptr;
       version.assign.prices = strategies::pricesOf(version.assign);
       // Kernels run on a rank of which there are about so many.
       llvm::SmallVector<dist::MeshAxis> axes(mesh.axes());
-      const int64_t ranks = run.pipeline->mesh.axisSize(0);
       axes.insert(axes.begin(), {dist::kStageAxis.str(), (ranks + mesh.numRanks() - 1) / mesh.numRanks()});
       kernels_.emplace_back(dist::Mesh(axes), run.assign.topology, run.assign.profile);
     }
   }
 
   llvm::Expected<FittedProgram> make() {
+    if (llvm::Error e = divideUser())
+      return e;
     for (Version &version : versions_)
       if (llvm::Error e = choose(version))
         return e;
@@ -145,13 +145,63 @@ public:
   }
 
 private:
+  strategies::StagePlaces places() const { return {int(of_.size()), 1, false}; }
   const CostModel &modelOf(size_t version) const { return versions_[version].assign.prices->model; }
+
+  const strategies::UserStrategies &user() const { return run_.assign.user; }
+  llvm::Error failUser(const std::string &what) const {
+    return llvm::createStringError("strategy file " + user().origin + ": " + what);
+  }
+
+  /// Gives each version what the user says of its mesh: a saved assignment, or the entries that it can follow.
+  llvm::Error divideUser() {
+    const std::string meshes = textOf(run_.ownMeshes);
+    if (user().isSaved()) {
+      if (user().savedMesh != meshes || user().versions.size() != versions_.size())
+        return failUser("it was saved for mesh " + user().savedMesh + ", not for " + meshes);
+      for (auto [version, saved] : llvm::zip_equal(versions_, user().versions))
+        version.assign.user = saved;
+      return llvm::Error::success();
+    }
+    for (Version &version : versions_)
+      llvm::erase_if(version.assign.user.entries, [&](const strategies::UserEntry &entry) {
+        return !strategies::whyNotOn(version.assign.mesh, entry).empty();
+      });
+    for (const strategies::UserEntry &entry : user().entries)
+      if (llvm::all_of(meshes_, [&](const dist::Mesh &mesh) { return !strategies::whyNotOn(mesh, entry).empty(); }))
+        return failUser("operator '" + entry.op + "': no stage can do that: mesh " + meshes_.front().str() + " " +
+                        strategies::whyNotOn(meshes_.front(), entry));
+    return llvm::Error::success();
+  }
+
+  /// An error if the cut puts an operator with an entry into a stage whose mesh cannot follow it.
+  llvm::Error checkUser() {
+    func::FuncOp func = compiler::mainFunction(*versions_[0].module);
+    std::map<std::string, const strategies::UserEntry *> entries;
+    for (const strategies::UserEntry &entry : user().entries)
+      for (const std::string &name : strategies::operatorsOf(func, entry.op))
+        entries[name] = &entry;
+    for (auto [op, stage] : llvm::zip_equal(func.getBody().front().without_terminator(), stages_)) {
+      auto it = op.hasAttr(graph::kNameAttr) && op.hasAttr(dist::kStageAttr) ? entries.find(graph::nameOf(&op))
+                                                                             : entries.end();
+      if (it == entries.end() || op.hasAttr(graph::kGradOfAttr))
+        continue;
+      const dist::Mesh &mesh = run_.ownMeshes[stage];
+      if (const std::string why = strategies::whyNotOn(mesh, *it->second); !why.empty())
+        return failUser("operator '" + it->first + "' is in stage " + std::to_string(stage) + ", whose mesh " +
+                        mesh.str() + " " + why + "; give it a \"stage\" that can follow its entry");
+    }
+    return llvm::Error::success();
+  }
 
   llvm::Error choose(Version &version) {
     run_.begins("strategies");
     version.module = module_.clone();
-    if (llvm::Error e = annotate(run_, *version.module, version.assign, version.report))
-      return e;
+    if (llvm::Error e = annotate(run_, *version.module, version.assign, version.report)) {
+      if (!version.report.doesNotFit)
+        return e;
+      return llvm::make_error<DoesNotFit>(llvm::toString(std::move(e)));
+    }
     run_.finished("strategies");
     if (llvm::Error e = checkBatch(*version.module, version.assign.mesh))
       return e;
@@ -174,7 +224,7 @@ private:
         for (Operation *user : func.getArgument(a).getUsers())
           parts = graph::microBatches(user).value_or(parts);
         const int64_t shards = sharding->numShards(mesh, 0);
-        if (type.getDimSize(0) % (parts * shards) != 0)
+        if (parts > 1 && type.getDimSize(0) % (parts * shards) != 0)
           return llvm::createStringError("the batch of %lld ('%s') is not divided by %lld micro-batches on the %lld "
                                          "blocks of mesh %s; stages with "
                                          "meshes of their own need such a batch",
@@ -220,22 +270,29 @@ private:
     std::vector<compiler::NetworkVersion> networks;
     for (size_t v = 0; v < versions_.size(); ++v)
       networks.push_back(versionOf(v));
-    if (llvm::Error e = compiler::placeVersions(networks, of_, link_, limit_))
+    llvm::Expected<std::map<std::string, int>> given = strategies::givenStages(*versions_[0].module, user());
+    if (!given)
+      return given.takeError();
+    if (llvm::Error e = compiler::placeVersions(networks, of_, link_, limit_, std::move(*given)))
       return e;
     keepStages();
+    if (llvm::Error e = checkUser())
+      return e;
     llvm::SmallVector<ModuleOp> parts;
+    for (Version &version : versions_)
+      parts.push_back(*version.module);
+    fitted_.strategies = strategies::saveVersions(parts, textOf(run_.ownMeshes), user().stages);
     for (auto [v, version] : llvm::enumerate(versions_)) {
       if (llvm::Error e = compiler::addBorders(*version.module, version.assign.mesh))
         return e;
       if (llvm::Error e = reshard(run_, *version.module))
         return e;
-      if (llvm::Error e = localizeVersion(run_, *version.module, modelOf(v)))
+      if (llvm::Error e = localizeWhole(run_, *version.module, modelOf(v)))
         return e;
       if (llvm::Error e = compiler::completeStages(*version.module))
         return e;
-      if (llvm::Error e = cutVersion(run_, *version.module, int64_t(of_.size())))
+      if (llvm::Error e = cutPlaced(run_, *version.module, places()))
         return e;
-      parts.push_back(*version.module);
     }
     fitted_.local = ModuleOp::create(module_.getLoc());
     return compiler::joinVersions(parts, of_, run_.ownMeshes, *fitted_.local);
@@ -253,19 +310,17 @@ private:
   llvm::Error order() {
     strategies::JoinOptions join = strategies::joinOf(run_.assign);
     join.overlap = run_.pipeline->overlap;
-    const strategies::StagePlaces places{int(of_.size()), 1, false};
-    const compiler::PipelineCosts costs{link_, link_, limit_, places, join};
+    const compiler::PipelineCosts costs{link_, link_, limit_, places(), join};
     std::vector<compiler::PipelineCosts> own;
-    llvm::SmallVector<const CostModel *> models, kernels;
-    for (size_t version : of_) {
-      models.push_back(&modelOf(version));
-      kernels.push_back(&kernels_[version]);
-      own.push_back({*kernels.back(), *models.back(), limit_, places, join});
-    }
+    for (size_t version : of_)
+      own.push_back({kernels_[version], modelOf(version), limit_, places(), join});
     if (llvm::Error e =
             compiler::orderStages(*fitted_.local, costs, run_.pipeline->options, fitted_.pipeline.emplace(), own))
       return e;
-    if (llvm::Error e = finishOwnStages(run_, *fitted_.local, models, kernels, join))
+    auto costsOf = [&](int64_t stage) {
+      return StageCosts{&modelOf(of_[size_t(stage)]), &kernels_[of_[size_t(stage)]]};
+    };
+    if (llvm::Error e = finishStages(run_, *fitted_.local, costsOf, join))
       return e;
     fitted_.join = join;
     if (llvm::Error e = run_.dump(*fitted_.local, "5-local.mlir"))
@@ -274,18 +329,15 @@ private:
             compiler::planMemory(*fitted_.local, emitOptions(run_.options), &fitted_.times).moveInto(fitted_.memory))
       return e;
     if (int64_t(fitted_.memory.arenaBytes) > limit_)
-      return llvm::createStringError("the plan needs %s per rank but the limit is %s (%s); give the fullest stage more "
-                                     "ranks, or use a smaller batch or a larger --memory",
-                                     bytesText(double(fitted_.memory.arenaBytes)).c_str(),
-                                     bytesText(double(limit_)).c_str(),
-                                     run_.options.assign.memory.empty() ? "of the topology" : "--memory");
+      return overLimit(run_, fitted_, limit_);
     return llvm::Error::success();
   }
 
   /// Every operator as it is in its stage.
   llvm::Error report() {
     fitted_.report = versions_[0].report;
-    fitted_.report.mesh = run_.options.assign.mesh;
+    fitted_.report.mesh = textOf(run_.ownMeshes);
+    fitted_.report.memoryLimit = limit_;
     strategies::FunctionReport &function = fitted_.report.functions.front();
     function.compute = function.communication = 0;
     for (size_t i = 0; i < function.operators.size(); ++i) {
@@ -313,7 +365,9 @@ private:
 
 } // namespace
 
-llvm::Expected<FittedProgram> fitOwnMeshes(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+llvm::Expected<FittedProgram> fitOwnMeshes(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                           std::optional<FittedProgram> first) {
+  assert(!first && "no plan of such stages is compared with others by its strategies alone");
   return OwnMeshes(run, module, assign).make();
 }
 

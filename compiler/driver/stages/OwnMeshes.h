@@ -16,15 +16,19 @@ namespace tessera {
 /// The mesh of each stage; empty: the text is not of this form. An error says what is wrong with it.
 llvm::Expected<std::vector<dist::Mesh>> parseOwnMeshes(llvm::StringRef text);
 
+/// The other way.
+std::string textOf(llvm::ArrayRef<dist::Mesh> meshes);
+
 /// All ranks of the stages as one axis.
 dist::Mesh ranksInARow(llvm::ArrayRef<dist::Mesh> meshes);
 
 /// An error if options do not go with stages that have meshes of their own.
 llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::Mesh> meshes);
 
-/// Phases 3 to 5 on copies of a module in phase 2.
+/// Phases 3 to 5 on copies of a module in phase 2, as fitMemory (FitMemory.h) does them for one mesh.
 llvm::Expected<FittedProgram> fitOwnMeshes(Compilation &run, mlir::ModuleOp module,
-                                           const strategies::AssignOptions &assign);
+                                           const strategies::AssignOptions &assign,
+                                           std::optional<FittedProgram> first = std::nullopt);
 
 } // namespace tessera
 
