@@ -229,3 +229,44 @@ TEST_CASE("a pattern matches by its stars") {
   CHECK(matchesName("*Conv", "/conv1/Conv"));
   CHECK(!matchesName("a*a", "a"));
 }
+
+TEST_CASE("an entry says why a mesh cannot follow it") {
+  auto why = [](const std::string &mesh, const std::string &in) {
+    const UserStrategies user =
+        llvm::cantFail(UserStrategies::parse(R"([{"op": "fc1", "in": )" + in + "}]", "test.json"));
+    return whyNotOn(llvm::cantFail(Mesh::parse(mesh)), user.entries.front());
+  };
+  CHECK(why("data=2,model=2", R"([["data", null], null])") == "");
+  CHECK(why("data=2", R"([["data", null], [null, "model"]])") == "has no axis 'model'");
+  CHECK(why("data=2,model=3", "[[6, 1]]") == "");
+  CHECK(why("data=2,model=3", "[[1, 3]]") == "");
+  CHECK(why("data=2,model=3", "[[1, 4]]") == "has no axes for 4 parts");
+  CHECK(why("data=1", "[[1, 1]]") == "");
+}
+
+TEST_CASE("strategies for several meshes are saved together, and belong to no single mesh") {
+  Module two(kMlp), one(kMlp);
+  REQUIRE(assign(two, optionsFor("data=2", "data")) == "");
+  REQUIRE(assign(one, optionsFor("data=1", "data")) == "");
+  const std::string text = saveVersions({*two.module, *one.module}, "stages=[data=2; data=1]", {{"fc2", 1}});
+  const UserStrategies user = llvm::cantFail(UserStrategies::parse(text, "test.json"));
+  CHECK(user.isSaved());
+  CHECK(user.savedMesh == "stages=[data=2; data=1]");
+  REQUIRE(user.stages.size() == 1);
+  REQUIRE(user.versions.size() == 2);
+  CHECK(user.versions[1].savedMesh == "data=1");
+
+  Module again(kMlp);
+  AssignOptions options = optionsFor("data=2", "data");
+  options.user = user.versions[0];
+  REQUIRE(assign(again, options) == "");
+  CHECK(saveStrategies(*again.module) == saveStrategies(*two.module));
+  options.user = user;
+  CHECK(assign(again, options) ==
+        "strategy file test.json: it was saved for mesh stages=[data=2; data=1], not for data=2");
+
+  for (const char *versions : {"[]", "[{}]", R"([{"mesh": "data=1", "versions": []}])"})
+    CHECK_FALSE(bool(llvm::expectedToOptional(UserStrategies::parse(
+        std::string(R"({"format": "tessera-strategies", "mesh": "stages=[a=1; b=1]", "versions": )") + versions + "}",
+        "test.json"))));
+}
