@@ -154,6 +154,7 @@ Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<co
       order.push_back(int(o));
   llvm::SmallVector<const Sharding *> none(cls.resultShapes.size(), nullptr);
   Strategy strategy = strategyFrom(cls, model_.mesh(), known, none, order);
+  keepLeafOrder(cls.rule, strategy);
   // A partial sum passes through if exactly the operands that are partial are linear together.
   llvm::SmallVector<int, 2> owing;
   for (size_t o = 0; o < known.size(); ++o)

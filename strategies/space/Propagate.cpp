@@ -1,5 +1,7 @@
 #include "strategies/space/Propagate.h"
 
+#include "dialects/dist/leaves/LeafRule.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -67,6 +69,16 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
     }
   }
   return true;
+}
+
+void keepLeafOrder(const ShardingRule &rule, Strategy &strategy) {
+  if (llvm::none_of(strategy.factors, [](const Cut &cut) { return cut.size() > 1; }))
+    return;
+  const int factor = dist::leafFactor(rule);
+  if (factor < 0)
+    return;
+  Cut &cut = strategy.factors[factor];
+  cut.truncate(size_t(std::is_sorted_until(cut.begin(), cut.end()) - cut.begin()));
 }
 
 Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<const Sharding *> operands,

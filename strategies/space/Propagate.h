@@ -28,6 +28,9 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
 /// operands. If it is empty, operands come first. A partial operand is taken as if it were reduced.
 Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<const Sharding *> operands,
                       llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order = {});
+/// Ranks add in the order of the mesh. So of what has leaves, no axis comes before a major one: the later ones of a cut
+/// that followed from operands otherwise are left out.
+void keepLeafOrder(const ShardingRule &rule, Strategy &strategy);
 
 /// Lets the strategy reduce at once the results that its factors leave partial.
 void reduceNow(const Mesh &mesh, const ShardingRule &rule, Strategy &strategy);

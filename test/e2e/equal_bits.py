@@ -142,7 +142,7 @@ ONCE = {
     "ViT": ["data 3", "columns 2"],
     "BERT": ["sharded optimizer 4"],
     "GPT": ["vocabulary 4"],
-    "LLaMA": ["batch x columns 2x4"],
+    "LLaMA": ["batch x columns 2x4", "auto 2x4"],
     "experts": ["auto 8"],
     "DLRM": ["sums 8"],
     "LSTM": ["stages 2x2"],

@@ -1,5 +1,7 @@
 #include "strategies/space/Propagate.h"
 
+#include "dialects/dist/leaves/LeafRule.h"
+
 #include <catch2/catch.hpp>
 
 using namespace tessera::strategies;
@@ -68,4 +70,18 @@ TEST_CASE("a dimension that cannot be cut stays whole") {
   Sharding a = sharding({{0}, {1}});
   Strategy s = strategyFrom(cls, mesh, {&a}, {nullptr});
   CHECK(s.factors == llvm::SmallVector<Cut>{{}, {}});
+}
+
+TEST_CASE("what has leaves follows in the order of the mesh, as its ranks add") {
+  OperatorClass cls = classOf("m k, k n -> m n | sum k", {{8, 16}, {16, 4}}, {{8, 4}});
+  const Sharding inOrder = sharding({{}, {0, 1}}), turned = sharding({{}, {1, 0}});
+  auto cut = [&](const Sharding &a) {
+    Strategy s = strategyFrom(cls, mesh, {&a, nullptr}, {nullptr});
+    keepLeafOrder(cls.rule, s);
+    return s.factors[cls.rule.findFactor("k")];
+  };
+  CHECK(cut(turned) == Cut{1, 0});
+  dist::giveLeaves(cls.rule, 8);
+  CHECK(cut(inOrder) == Cut{0, 1});
+  CHECK(cut(turned) == Cut{1});
 }
