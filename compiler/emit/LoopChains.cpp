@@ -1,6 +1,6 @@
 #include "compiler/emit/LoopChains.h"
 
-#include "dialects/dist/leaves/Leaves.h"
+#include "dialects/graph/GraphDecompose.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/flow/Fusion.h"
 
@@ -14,21 +14,9 @@ namespace tessera::compiler {
 /// How many steps apart two loops of a chain are at most. What reads a forward value in the backward pass is none.
 constexpr size_t kNear = 32;
 
-/// Whether it has statistics along rows, as softmax has: a device runs it as loops along them.
-static bool hasStatistics(Operation *op) {
-  if (!isa<dist::ShardingRuleOpInterface>(op))
-    return false;
-  llvm::Expected<dist::ShardingRule> rule = dist::boundRule(op);
-  if (!rule) {
-    llvm::consumeError(rule.takeError());
-    return false;
-  }
-  return llvm::any_of(rule->factors, [](const dist::Factor &f) { return f.kind == dist::FactorKind::Stat; });
-}
-
 static bool isLoop(const LayoutStep &step) {
   return step.kind == LayoutStep::Kernel &&
-         (graph::isLoop(step.op) || graph::loopPart(step.op) != graph::LoopPart::None || hasStatistics(step.op));
+         (graph::isLoop(step.op) || graph::loopPart(step.op) != graph::LoopPart::None || graph::hasStatistics(step.op));
 }
 
 std::vector<size_t> chainEnds(const PlanLayout &layout, const LayoutProgram &program) {

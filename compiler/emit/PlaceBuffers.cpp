@@ -412,8 +412,12 @@ private:
     ArenaLayout layout = layOut(blocks_, rows_);
     // Where that leaves gaps, at least what is small keeps its place: then no large result lies over single numbers.
     const uint64_t more = layout.bytes / kLittle;
+    std::vector<int64_t> until = untilChainsEnd();
     for (const uint64_t largest : {UINT64_MAX, more}) {
-      ArenaLayout kept = layOut(keepLonger(blocks_, untilChainsEnd(largest), more), rows_);
+      for (size_t b = 0; b < blocks_.size(); ++b)
+        if (blocks_[b].bytes > largest)
+          until[b] = 0;
+      ArenaLayout kept = layOut(keepLonger(blocks_, until, more), rows_);
       if (kept.bytes > layout.bytes + more)
         continue;
       layout = std::move(kept);
@@ -437,8 +441,8 @@ private:
     layout_.report.activationBytes = aligned(layout.bytes);
   }
 
-  /// By block of at most `largest` bytes: when the last of the chains of loops that use it ends; 0: none uses it.
-  std::vector<int64_t> untilChainsEnd(uint64_t largest) const {
+  /// By block: when the last of the chains of loops that use it ends; 0: none uses it.
+  std::vector<int64_t> untilChainsEnd() const {
     std::vector<int64_t> until(blocks_.size(), 0);
     for (size_t p = 0; p < layout_.programs.size(); ++p) {
       const LayoutProgram &program = layout_.programs[p];
@@ -446,8 +450,7 @@ private:
       for (size_t s = 0; s < program.steps.size(); ++s)
         for (const auto *list : {&program.steps[s].inputs, &program.steps[s].outputs})
           for (int b : *list)
-            if (const int slot = slot_[layout_.root(b)];
-                slot >= 0 && ends[s] > s && blocks_[size_t(slot)].bytes <= largest)
+            if (const int slot = slot_[layout_.root(b)]; slot >= 0 && ends[s] > s)
               until[size_t(slot)] = std::max(until[size_t(slot)], spans_[p].step(ends[s]));
     }
     return until;

@@ -38,6 +38,8 @@ private:
 
 } // namespace
 
+bool hasStatistics(Operation *op) { return llvm::isa<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(op); }
+
 Value decomposeStatistics(Operation *op, OpBuilder &builder) {
   Writer w(op, builder);
   return llvm::TypeSwitch<Operation *, Value>(op)
