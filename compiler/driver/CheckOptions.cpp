@@ -148,10 +148,15 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
   llvm::Expected<std::vector<dist::Mesh>> own = parseOwnMeshes(options.assign.mesh);
   if (!own)
     return own.takeError();
-  if (llvm::Error e = own->empty() ? checkMesh(options) : checkOwnMeshes(options, *own))
-    return e;
-  if (llvm::Error e = own->empty() ? checkPipeline(options) : llvm::Error::success())
-    return e;
+  if (!own->empty()) {
+    if (llvm::Error e = checkOwnMeshes(options, *own))
+      return e;
+  } else {
+    if (llvm::Error e = checkMesh(options))
+      return e;
+    if (llvm::Error e = checkPipeline(options))
+      return e;
+  }
   if (llvm::Error e = checkLeaves(options))
     return e;
   if (llvm::Error e = checkCompress(options))
