@@ -284,11 +284,12 @@ TEST_CASE("single elementwise operators", "[conformance]") {
   for (const ElementwiseFunction &f : elementwiseFunctions()) {
     if (f.kind == Kind::Logic || f.kind == Kind::LogicUnary || f.kind == Kind::Whole || f.kind == Kind::Select)
       continue;
-    for (int i = 0; i < 9; ++i) {
+    for (int i = 0; i < 12; ++i) {
       Case c;
-      // The backend computes in F32, too. If the result falls between two BF16 numbers, its last bit decides.
-      plan::DType type = i < 6 ? plan::F32 : plan::BF16;
-      c.tolerance = i < 6 ? f.tolerance : f.tolerance > 0 ? 0x1p-7 : 0;
+      // The backend computes in F32, too. If the result falls between two numbers of 16 bits, its last bit decides.
+      plan::DType type = i < 6 ? plan::F32 : i < 9 ? plan::BF16 : plan::F16;
+      const double last = type == plan::BF16 ? 0x1p-7 : 0x1p-10;
+      c.tolerance = i < 6 ? f.tolerance : f.tolerance > 0 ? last : 0;
       Shape shape = {random.integer(1, 5), random.integer(1, 40), random.integer(1, 30)};
       std::vector<uint32_t> inputs;
       std::string name(f.name);

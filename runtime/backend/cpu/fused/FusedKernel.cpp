@@ -328,6 +328,9 @@ private:
     case plan::BF16:
       static_cast<float *>(lanes)[j] = toFloat(view.as<Bfloat16>()[from]);
       break;
+    case plan::F16:
+      static_cast<float *>(lanes)[j] = toFloat(view.as<Half>()[from]);
+      break;
     case plan::BOOL:
       static_cast<float *>(lanes)[j] = view.as<uint8_t>()[from] != 0 ? 1.0f : 0.0f;
       break;

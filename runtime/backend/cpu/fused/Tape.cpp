@@ -11,8 +11,8 @@ namespace {
 
 bool isInt(plan::DType t) { return t != plan::BOOL && valueClass(t) == ValueClass::I64; }
 /// Whether values of this type are held as F32.
-bool isSingle(plan::DType t) { return t == plan::F32 || t == plan::BF16; }
-/// Whether a tile can hold values of this type: as F32 (also BF16 and BOOL) or as I64 (also narrower integers).
+bool isSingle(plan::DType t) { return t == plan::F32 || t == plan::BF16 || t == plan::F16; }
+/// Whether a tile can hold values of this type: as F32 (also BF16, F16 and BOOL) or as I64 (also narrower integers).
 bool isValueType(plan::DType t) { return isSingle(t) || t == plan::BOOL || isInt(t); }
 
 /// The vector operation of an instruction on operands of type `from`; nothing where the engine has none.
@@ -96,6 +96,8 @@ std::optional<VectorOp> loadOp(plan::DType type) {
     return VectorOp::LoadU8;
   case plan::BF16:
     return VectorOp::LoadBf16;
+  case plan::F16:
+    return VectorOp::LoadF16;
   default:
     return std::nullopt; // F32 and I64 are used where they lie
   }
@@ -114,9 +116,22 @@ std::optional<VectorOp> storeOp(plan::DType type) {
     return VectorOp::Copy;
   case plan::BF16:
     return VectorOp::StoreBf16;
+  case plan::F16:
+    return VectorOp::StoreF16;
   default:
     return std::nullopt;
   }
+}
+std::optional<VectorOp> roundOp(plan::DType type) {
+  return type == plan::BF16  ? std::optional(VectorOp::RoundBf16)
+         : type == plan::F16 ? std::optional(VectorOp::RoundF16)
+                             : std::nullopt;
+}
+/// The value that memory of this type would hold.
+double rounded(double value, plan::DType type) {
+  return type == plan::BF16  ? double(toFloat(toBfloat16(float(value))))
+         : type == plan::F16 ? double(toFloat(toHalf(float(value))))
+                             : value;
 }
 
 bool supported(const ExpressionCode &e) {
@@ -328,9 +343,7 @@ private:
     else if (direct_[y] < 0)
       slotted_.push_back(y);
     if (instr.op == Op::Constant) {
-      const bool rounds = call_.exact && instr.type == plan::BF16;
-      tape_.constants.push_back(
-          {y, instr.type, rounds ? double(toFloat(toBfloat16(float(instr.immediate)))) : instr.immediate});
+      tape_.constants.push_back({y, instr.type, call_.exact ? rounded(instr.immediate, instr.type) : instr.immediate});
       return;
     }
     if (instr.op == Op::Random || instr.op == Op::Iota) {
@@ -376,8 +389,8 @@ private:
 
   /// In a reproducible plan, and where an instruction rounds, a value that stays in a loop is what memory would hold.
   void round(uint32_t y, plan::DType type, bool rounds = false) {
-    if ((call_.exact || rounds) && type == plan::BF16)
-      (full_[y] ? tape_.tileOps : tape_.laneOps).push_back({vectorOps().find(VectorOp::RoundBf16, 0), y, y, y, y});
+    if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds))
+      (full_[y] ? tape_.tileOps : tape_.laneOps).push_back({vectorOps().find(*op, 0), y, y, y, y});
   }
 
   void storeResults() {

@@ -56,7 +56,11 @@ enum class VectorOp : uint8_t {
   // Conversions from and to uint16_t in memory.
   LoadBf16,
   StoreBf16,
-  RoundBf16, // to the nearest that BF16 has; stays F32
+  LoadF16,
+  StoreF16,
+  // To the nearest that the type has; stays F32.
+  RoundBf16,
+  RoundF16,
 };
 
 /// y[i] = op(a[i], b[i], c[i]) for i < n. y may be one of the operands.
