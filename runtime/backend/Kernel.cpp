@@ -53,10 +53,10 @@ void KernelRegistry::add(const std::string &kernel, Implementation implementatio
   table_[kernel].push_back(std::move(implementation));
 }
 
-BindResult KernelRegistry::bind(const KernelCall &call) const {
+BindResult KernelRegistry::tryBind(const KernelCall &call) const {
   auto it = table_.find(call.name());
   if (it == table_.end())
-    return Status::error("there is no kernel '" + call.name() + "'");
+    return std::unique_ptr<BoundKernel>();
   for (const Implementation &implementation : it->second) {
     if (!implementation.accepts(call))
       continue;
@@ -64,6 +64,15 @@ BindResult KernelRegistry::bind(const KernelCall &call) const {
     if (!bound || *bound)
       return bound;
   }
+  return std::unique_ptr<BoundKernel>();
+}
+
+BindResult KernelRegistry::bind(const KernelCall &call) const {
+  if (!knows(call.name()))
+    return Status::error("there is no kernel '" + call.name() + "'");
+  BindResult bound = tryBind(call);
+  if (!bound || *bound)
+    return bound;
   std::string types;
   for (const TensorView &t : call.inputs)
     types += (types.empty() ? "" : ", ") + dtypeName(t.dtype) + str(t.shape);

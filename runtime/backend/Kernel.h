@@ -63,6 +63,7 @@ public:
 };
 
 using BindResult = Result<std::unique_ptr<BoundKernel>>;
+using BindCall = std::function<BindResult(const KernelCall &)>;
 
 /// A bound kernel from a function object.
 BindResult bindFunction(std::string description, std::function<void(std::byte *)> run, size_t scratchBytes = 0);
@@ -79,6 +80,8 @@ public:
   /// Appends to the list of `kernel`.
   void add(const std::string &kernel, Implementation implementation);
   BindResult bind(const KernelCall &call) const;
+  /// As bind, but a null pointer where no implementation takes the call.
+  BindResult tryBind(const KernelCall &call) const;
   bool knows(const std::string &kernel) const { return table_.count(kernel) != 0; }
 
 private:

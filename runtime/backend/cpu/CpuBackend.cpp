@@ -17,9 +17,11 @@ namespace {
 /// Activations are blocked by channels, weights by output and input channels.
 LayoutWishes blocked(int block) {
   LayoutWishes wishes;
-  // oneDNN interleaves pairs of 16-bit weights. Layout cannot express that, so these weights are
-  // reordered.
-  wishes.wanted = [](plan::DType type, bool weight) { return type == plan::F32 || (type == plan::BF16 && !weight); };
+  // oneDNN interleaves pairs of BF16 weights. Layout cannot express that, so these weights are reordered. F16 becomes
+  // F32 before each convolution.
+  wishes.wanted = [](plan::DType type, bool weight) {
+    return type == plan::F32 || type == plan::F16 || (type == plan::BF16 && !weight);
+  };
   wishes.layout = [block](const Shape &shape, bool weight) -> Layout {
     if (shape[1] % block || (weight && shape[0] % block))
       return {};
@@ -31,21 +33,20 @@ LayoutWishes blocked(int block) {
 class CpuBackend final : public Backend {
 public:
   CpuBackend() {
-    registerOrderedMatMul(registry_);
-    registerOrderedConv(registry_);
-    registerOrderedWeightGrad(registry_);
-    registerOneDnnKernels(registry_);
-    registerFusedKernels(registry_);
-    registerVectorSoftmax(registry_);
-    registerTiledAttention(registry_);
-    registerReferenceKernels(registry_);
-    registerReferenceKernels(wide_);
+    registerOrderedMatMul(fast_);
+    registerOrderedConv(fast_);
+    registerOrderedWeightGrad(fast_);
+    registerOneDnnKernels(fast_);
+    registerFusedKernels(fast_);
+    registerVectorSoftmax(fast_);
+    registerTiledAttention(fast_);
+    registerReferenceKernels(reference_);
   }
   std::string_view name() const override { return "cpu"; }
 
   Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     if (options.widen)
-      return HostPlan::load(plan, options, "cpu", [this](const KernelCall &call) { return wide_.bind(call); });
+      return HostPlan::load(plan, options, "cpu", [this](const KernelCall &call) { return reference_.bind(call); });
     Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
     if (!calls)
       return calls.status();
@@ -56,13 +57,26 @@ public:
 
 private:
   BindResult bind(const KernelCall &call) const {
-    BindResult bound = registry_.bind(call);
-    if (bound || acceptsPlain(call))
+    BindResult bound = fast_.tryBind(call);
+    if (bound && !*bound && mayWiden(call))
+      bound = bindThroughF32(call, [this](const KernelCall &wide) { return fast_.tryBind(wide); });
+    if (bound && !*bound)
+      bound = reference_.tryBind(call);
+    if (bound && *bound)
       return bound;
-    return bindReordered(call, [this](const KernelCall &plain) { return registry_.bind(plain); });
+    if (!acceptsPlain(call))
+      return bindReordered(call, [this](const KernelCall &plain) { return bind(plain); });
+    return bound ? reference_.bind(call) : std::move(bound); // says what is not accepted
   }
 
-  KernelRegistry registry_, wide_;
+  /// Whether F32 kernels may compute what there is no kernel for in 16 bits: F16 on most processors, and BF16 on those
+  /// without instructions for it. In a reproducible plan a kernel must round sums between its parts, which the
+  /// reference kernels do; and what loops compute has its types in their expression.
+  static bool mayWiden(const KernelCall &call) {
+    return hasHalf(call) && !call.exact && !call.kernel->has_expression();
+  }
+
+  KernelRegistry fast_, reference_;
 };
 
 } // namespace

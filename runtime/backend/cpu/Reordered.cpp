@@ -65,7 +65,7 @@ private:
 
 } // namespace
 
-BindResult bindReordered(const KernelCall &call, const std::function<BindResult(const KernelCall &)> &bind) {
+BindResult bindReordered(const KernelCall &call, const BindCall &bind) {
   std::vector<ReorderedKernel::Copy> copies;
   size_t bytes = 0;
   auto place = [&](const TensorView &t, bool output) {

@@ -10,12 +10,10 @@
 
 #include "runtime/backend/Kernel.h"
 
-#include <functional>
-
 namespace tessera::rt {
 
 /// `bind` is called with plain operands, perhaps more than once, as long as the kernel lives.
-BindResult bindReordered(const KernelCall &call, const std::function<BindResult(const KernelCall &)> &bind);
+BindResult bindReordered(const KernelCall &call, const BindCall &bind);
 
 } // namespace tessera::rt
 

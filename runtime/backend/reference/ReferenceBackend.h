@@ -22,9 +22,11 @@ std::unique_ptr<Backend> createReferenceBackend();
 void registerReferenceKernels(KernelRegistry &registry);
 
 // One per file.
-/// Binds on F32 copies of the F16 and BF16 operands: widened before each run, narrowed after it.
-BindResult bindThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &));
-bool acceptsHalf(const KernelCall &call); // plain, and an operand has 16 bits
+/// Binds on F32 copies of the F16 and BF16 operands, which keep their layouts: widened before each run, narrowed after
+/// it. A null pointer where `bind` gives one. `bind` is called more than once, as long as the kernel lives.
+BindResult bindThroughF32(const KernelCall &call, BindCall bind);
+bool hasHalf(const KernelCall &call);     // an operand has 16 bits
+bool acceptsHalf(const KernelCall &call); // and all are plain
 
 /// Registers a kernel that is written for F32 and F64, for 16-bit operands as well.
 template <BindResult (*bind)(const KernelCall &)>

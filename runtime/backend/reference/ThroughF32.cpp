@@ -12,7 +12,7 @@ bool isHalf(plan::DType type) { return type == plan::F16 || type == plan::BF16; 
 /// The scratch memory begins with the copies, one after the other, and ends with the kernel's own.
 class ThroughF32 final : public BoundKernel {
 public:
-  ThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &)) : call_(call), wide_(call), bind_(bind) {
+  ThroughF32(const KernelCall &call, BindCall bind) : call_(call), wide_(call), bind_(std::move(bind)) {
     plan::DType wide = plan::F32;
     for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
       for (const TensorView &view : *views)
@@ -28,13 +28,16 @@ public:
         }
   }
 
-  Status prepare() {
+  /// Binds the kernel once without memory. False: there is none.
+  Result<bool> prepare() {
     BindResult bound = bind_(wide_);
     if (!bound)
       return bound.status();
+    if (!*bound)
+      return false;
     own_ = (*bound)->scratchBytes();
     description_ = (*bound)->describe() + ", in f32";
-    return Status();
+    return true;
   }
 
   size_t scratchBytes() const override { return copies_ + own_; }
@@ -58,10 +61,14 @@ public:
     for (size_t i = 0; i < call_.inputs.size(); ++i)
       if (copyOf(i) == i)
         convert(call_.inputs[i], wide_.inputs[i]);
-    BindResult bound = bind_(wide_); // bound anew, since the scratch memory may lie elsewhere in every run
-    if (!bound)
-      return bound.status();
-    TESSERA_RETURN_IF_ERROR((*bound)->run(place));
+    if (!inner_ || boundTo_ != scratch) {
+      BindResult bound = bind_(wide_);
+      if (!bound)
+        return bound.status();
+      inner_ = std::move(*bound);
+      boundTo_ = scratch;
+    }
+    TESSERA_RETURN_IF_ERROR(inner_->run(place));
     for (size_t i = 0; i < call_.outputs.size(); ++i)
       convert(wide_.outputs[i], call_.outputs[i]);
     return Status();
@@ -106,25 +113,30 @@ private:
   }
 
   KernelCall call_, wide_;
-  BindResult (*bind_)(const KernelCall &);
+  BindCall bind_;
+  std::unique_ptr<BoundKernel> inner_;
+  std::byte *boundTo_ = nullptr;
   size_t copies_ = 0, own_ = 0;
   std::string description_;
 };
 
 } // namespace
 
-bool acceptsHalf(const KernelCall &call) {
-  bool any = false;
+bool hasHalf(const KernelCall &call) {
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
     for (const TensorView &view : *views)
-      any |= isHalf(view.dtype);
-  return any && acceptsPlain(call);
+      if (isHalf(view.dtype))
+        return true;
+  return false;
 }
+bool acceptsHalf(const KernelCall &call) { return hasHalf(call) && acceptsPlain(call); }
 
-BindResult bindThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &)) {
-  auto kernel = std::make_unique<ThroughF32>(call, bind);
-  TESSERA_RETURN_IF_ERROR(kernel->prepare());
-  return BindResult(std::move(kernel));
+BindResult bindThroughF32(const KernelCall &call, BindCall bind) {
+  auto kernel = std::make_unique<ThroughF32>(call, std::move(bind));
+  Result<bool> found = kernel->prepare();
+  if (!found)
+    return found.status();
+  return *found ? BindResult(std::move(kernel)) : std::unique_ptr<BoundKernel>();
 }
 
 } // namespace tessera::rt

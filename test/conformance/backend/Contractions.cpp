@@ -89,7 +89,8 @@ TEST_CASE("convolutions of random shapes", "[conformance]") {
       s.pads.push_back(random.integer(0, wide ? 6 : s.kernel[d % spatial] / 2));
     if (s.possible()) {
       double tolerance = random.coin() ? 0 : kTolerance;
-      checkConv(random, s, tolerance, tolerance == 0 && random.coin() ? plan::BF16 : plan::F32);
+      const auto narrow = random.pick<plan::DType>({plan::F32, plan::F32, plan::BF16, plan::F16});
+      checkConv(random, s, tolerance, tolerance == 0 ? narrow : plan::F32);
     }
   }
 }
@@ -126,10 +127,10 @@ TEST_CASE("matrix products", "[conformance]") {
     Case c;
     c.tolerance = random.coin() ? 0 : kTolerance;
     plan::DType type = c.tolerance > 0 || random.coin() ? plan::F32 : plan::I64;
-    // Integers of that size are BF16 numbers, and their sums F32 numbers.
+    // Integers of that size are numbers of 16 bits, and their sums F32 numbers.
     bool wide = c.tolerance == 0 && random.integer(0, 2) == 0;
     if (wide)
-      type = plan::BF16;
+      type = random.coin() ? plan::BF16 : plan::F16;
     int64_t m = random.pick<int64_t>({1, 2, 17, 32, 65}), n = random.pick<int64_t>({1, 3, 16, 50});
     int64_t k = random.pick<int64_t>({1, 5, 16, 33, 256});
     bool ta = random.coin(), tb = random.coin();
