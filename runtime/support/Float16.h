@@ -1,8 +1,8 @@
 //===- Float16.h - conversions of the 16-bit floating-point types --------------------------------===//
 //
 // The functions work on bit patterns and have no branches, so that loops over them vectorise. They round to nearest,
-// ties to even. A NaN stays a NaN. They are always inlined, and call nothing that is not, because loops that are compiled
-// for several instruction sets use them, and a function with external linkage would be that of only one of these.
+// ties to even. A NaN stays a NaN. They are always inlined, and call nothing that is not, because loops that are
+// compiled for several instruction sets use them, and a function with external linkage would be that of only one.
 //
 //   floatToHalf(1.0f) == 0x3c00; floatToBfloat(1.0f) == 0x3f80
 //
