@@ -1,4 +1,4 @@
-//===- InstructionSet.h - which of our own loops this processor runs -----------------------------------------===//
+//===- InstructionSet.h - which of our own loops this process runs -------------------------------------------===//
 //
 // Loops that are compiled several times, once per instruction set, are chosen by it at run time.
 //
@@ -14,19 +14,9 @@ namespace tessera::rt {
 enum class InstructionSet { Baseline, Avx2, Avx512 };
 
 /// That of the processor, as far as we compile for it: Avx2 comes with fused multiply-add, Avx512 with F, BW, DQ and
-/// VL.
-inline InstructionSet instructionSet() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-    return InstructionSet::Baseline;
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-             ? InstructionSet::Avx512
-             : InstructionSet::Avx2;
-#else
-  return InstructionSet::Baseline;
-#endif
-}
+/// VL. oneDNN's limit is ours too (ONEDNN_MAX_CPU_ISA), so that one variable makes the backend that of an older
+/// processor. It is read once.
+InstructionSet instructionSet();
 
 } // namespace tessera::rt
 
