@@ -70,10 +70,11 @@ private:
   }
 
   /// Whether F32 kernels may compute what there is no kernel for in 16 bits: F16 on most processors, and BF16 on those
-  /// without instructions for it. In a reproducible plan a kernel must round sums between its parts, which the
-  /// reference kernels do; and what loops compute has its types in their expression.
+  /// without instructions for it. In a reproducible plan a kernel must round sums between its parts where its result has
+  /// 16 bits, which the reference kernels do; and what loops compute has its types in their expression.
   static bool mayWiden(const KernelCall &call) {
-    return hasHalf(call) && !call.exact && !call.kernel->has_expression();
+    const bool rounds = call.exact && bytesPerElement(call.outputs[0].dtype) == 2;
+    return hasHalf(call) && !rounds && !call.kernel->has_expression();
   }
 
   KernelRegistry fast_, reference_;
