@@ -40,6 +40,16 @@ CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool in
       share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
       planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(), narrowing()) {}
 
+std::vector<const CostModel *> CostModel::perThread(int threads) const {
+  std::vector<const CostModel *> models = {this};
+  for (size_t k = 0; int(k) + 1 < threads; ++k) {
+    if (k == others_.size())
+      others_.push_back(std::make_unique<const CostModel>(mesh_, topology_, profile_, inLeafOrder_));
+    models.push_back(others_[k].get());
+  }
+  return models;
+}
+
 Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind))
     return 0;

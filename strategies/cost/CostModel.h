@@ -21,6 +21,8 @@
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //
+// A model keeps what it has planned, so one thread may use it at a time; perThread() gives others their own.
+//
 //   CostModel model(mesh, topology);
 //   model.reshard({64, 128}, 4, from, to);     // ns; 0 where equal
 //   model.operatorCost(cls, strategy).compute; // ns
@@ -40,6 +42,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 namespace tessera::strategies {
 
@@ -59,6 +62,9 @@ public:
   CostModel(Mesh mesh, Topology topology, ProfileTable profile = {}, bool inLeafOrder = false);
   CostModel(const CostModel &) = delete; // the planner's cost function refers to it
   CostModel &operator=(const CostModel &) = delete;
+
+  /// As many models of the same prices. This one is the first, and the others live as long as it does.
+  std::vector<const CostModel *> perThread(int threads) const;
 
   const Mesh &mesh() const { return mesh_; }
   const Topology &topology() const { return topology_; }
@@ -135,6 +141,7 @@ private:
   const bool inLeafOrder_;
   mutable dist::WirePlanner planner_;
   mutable std::optional<dist::WirePlanner> leastPlanner_;
+  mutable std::vector<std::unique_ptr<const CostModel>> others_; // of other threads
 };
 
 /// Whether the operator takes no time: its result is the operand's bytes under another shape, or is made before the

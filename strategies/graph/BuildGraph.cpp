@@ -5,6 +5,7 @@
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/flow/MemoryLoad.h"
 #include "strategies/graph/ReshardPrices.h"
+#include "strategies/space/InParallel.h"
 #include "strategies/space/LiveRanges.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -27,10 +28,10 @@ class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
           const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
-          PipelineShare share)
+          PipelineShare share, int threads)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
         shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), splits_(groups == Groups::Split),
-        share_(share), prices_(model) {}
+        share_(share), threads_(threads), prices_(model.mesh()) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -52,14 +53,14 @@ private:
   void addNodes() {
     shares_.emplace(program_, built_.groups);
     OptionBuilder builder(function_, built_.groups, *shares_, model_, batch_, fixed_, known_, parts_);
-    for (size_t c = 0; c < built_.groups.list.size(); ++c) {
-      const Sharding *pinned = nullptr;
+    std::vector<const Sharding *> pinned(built_.groups.list.size(), nullptr);
+    for (size_t c = 0; c < pinned.size(); ++c) {
       int arg = group(int(c)).arg;
       if (arg >= 0 && function_.isPersistent(unsigned(arg)))
         if (auto it = shared_.find(function_.argName(unsigned(arg))); it != shared_.end())
-          pinned = &it->second;
-      built_.options.push_back(builder.options(int(c), pinned));
+          pinned[c] = &it->second;
     }
+    built_.options = builder.options(pinned, threads_);
     std::map<const GroupOptions *, std::shared_ptr<const std::vector<Cost>>> costs;
     std::map<const GroupOptions *, std::shared_ptr<const std::vector<CostParts>>> parts;
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
@@ -210,8 +211,8 @@ private:
 
   /// What copies of a tensor cost, by their shardings, beside what a group that hands it on so has.
   void copyPrices(int tensor, const std::pair<int, std::vector<int>> &handed, llvm::ArrayRef<int> wanted,
-                  std::vector<CopyPrice> &copies) {
-    ReshardPrices::Row row = prices_.row(tensor, handed.first);
+                  const CostModel &model, std::vector<CopyPrice> &copies) {
+    ReshardPrices::Row row = prices_.row(tensor, handed.first, model);
     copies.clear();
     for (int want : wanted)
       if (llvm::is_contained(handed.second, want))
@@ -223,7 +224,7 @@ private:
   /// What fusion loses where the value is resharded, by state of group `c`: the time that its operators at `places`,
   /// which make or read the value, take longer. Empty: nothing.
   std::vector<Cost> lossOf(int c, Value value, llvm::ArrayRef<int> places, const std::vector<int32_t> &ofOption,
-                           size_t states) const {
+                           size_t states, const CostModel &model) const {
     std::vector<Cost> loss;
     if (!shares_->matters(value))
       return loss;
@@ -235,7 +236,7 @@ private:
       sum = 0;
       for (int op : places) {
         auto time = [&](bool isResharded) {
-          return shares_->compute(model_, op, options(c)[k].strategy(position(c, op)),
+          return shares_->compute(model, op, options(c)[k].strategy(position(c, op)),
                                   [&](Value v) { return isResharded && v == value; });
         };
         sum += time(true) - time(false);
@@ -266,20 +267,29 @@ private:
   }
 
   using Table = std::shared_ptr<const StateTable>;
-  /// By how the value is handed on, and how group `c` wants it: what the reshards cost, and what fusion loses by them.
-  const Table &tableOf(const Handed &from, int c, const Reads &reads, const Wanted &to) {
-    const int tensor = prices_.tensor(reads.value), producer = program_.producer(reads.value);
-    Table &table = tables_[{tensor, &from, &to}];
-    if (table)
-      return table;
+  /// A table that is to be made: by how the value is handed on, and how group `group` wants it.
+  struct Asked {
+    int tensor;
+    const Handed *from;
+    int group;
+    const Wanted *to;
+    Reads reads;
+    Table *table;
+  };
+  /// What the reshards cost, and what fusion loses by them.
+  Table tableOf(const Asked &asked, const CostModel &model) {
+    const auto &[tensor, handed, c, wanted, reads, place] = asked;
+    const Handed &from = *handed;
+    const Wanted &to = *wanted;
+    const int producer = program_.producer(reads.value);
     llvm::SmallVector<int> readers;
     for (auto [op, operand] : reads.places)
       if (readers.empty() || readers.back() != op)
         readers.push_back(op);
     const std::vector<Cost> made = producer < 0 ? std::vector<Cost>()
                                                 : lossOf(built_.groups.ofOp[producer], reads.value, producer,
-                                                         *from.ofOption, from.things.size()),
-                            read = lossOf(c, reads.value, readers, *to.ofOption, to.things.size());
+                                                         *from.ofOption, from.things.size(), model),
+                            read = lossOf(c, reads.value, readers, *to.ofOption, to.things.size(), model);
     auto costs = std::make_shared<StateTable>();
     costs->rows = from.things.size();
     costs->columns = to.things.size();
@@ -291,7 +301,7 @@ private:
     const Columns columns = columnsOf(to);
     std::vector<CopyPrice> copies;
     for (size_t row = 0; row < costs->rows; ++row) {
-      copyPrices(tensor, from.things[row], columns.things, copies);
+      copyPrices(tensor, from.things[row], columns.things, model, copies);
       for (size_t column = 0; column < costs->columns; ++column) {
         CopyPrice sum;
         for (size_t at = columns.begins[column]; at < columns.begins[column + 1]; ++at) {
@@ -307,28 +317,54 @@ private:
           costs->compute.push_back(loss);
       }
     }
-    return table = std::move(costs);
+    return costs;
   }
 
   /// How a group takes a value of another one.
   struct Reader {
     int32_t group;
     const Wanted *wanted;
-    Table table;
+    const Table *table;
   };
 
   /// Edges of one value share their copies.
   void addEdges() {
-    llvm::MapVector<Value, std::vector<Reader>> readers;
+    std::vector<std::pair<Value, Reader>> all;
+    std::map<int, std::vector<Asked>> asked; // by tensor
     for (size_t c = 0; c < built_.groups.list.size(); ++c)
-      for (const Reads &reads : readsFromOthers(int(c))) {
+      for (Reads &reads : readsFromOthers(int(c))) {
         const Wanted &to = wanted(int(c), reads);
-        const Table &table = tableOf(handed(built_.groups.of(program_, reads.value), reads.value), int(c), reads, to);
-        if (llvm::any_of(table->costs, [](Cost x) { return x != 0; }))
-          readers[reads.value].push_back({int32_t(c), &to, table});
+        const Handed &from = handed(built_.groups.of(program_, reads.value), reads.value);
+        const int tensor = prices_.tensor(reads.value);
+        auto [it, fresh] = tables_.try_emplace({tensor, &from, &to});
+        all.push_back({reads.value, {int32_t(c), &to, &it->second}});
+        if (fresh)
+          asked[tensor].push_back({tensor, &from, int(c), &to, std::move(reads), &it->second});
       }
-    for (auto &[value, list] : readers)
+    makeTables(std::move(asked));
+    llvm::MapVector<Value, std::vector<Reader>> readers;
+    for (const auto &[value, reader] : all)
+      if (llvm::any_of((*reader.table)->costs, [](Cost x) { return x != 0; }))
+        readers[value].push_back(reader);
+    for (const auto &[value, list] : readers)
       addEdges(value, list);
+  }
+
+  /// One thread makes all tables of a tensor, since they ask for the same reshards: the largest first.
+  void makeTables(std::map<int, std::vector<Asked>> asked) {
+    std::vector<std::pair<size_t, const std::vector<Asked> *>> order;
+    for (const auto &[tensor, list] : asked) {
+      size_t entries = 0;
+      for (const Asked &table : list)
+        entries += table.from->things.size() * table.to->things.size();
+      order.push_back({entries, &list});
+    }
+    llvm::stable_sort(order, [](const auto &a, const auto &b) { return a.first > b.first; });
+    const std::vector<const CostModel *> models = model_.perThread(threads_);
+    inParallel(threads_, order.size(), [&](size_t i, size_t thread) {
+      for (const Asked &table : *order[i].second)
+        *table.table = tableOf(table, *models[thread]);
+    });
   }
 
   Table scaled(const Table &table, int64_t number) {
@@ -354,7 +390,7 @@ private:
     for (const Reader &reader : readers) {
       share.edges.push_back(int32_t(built_.wide.edges.size()));
       built_.wide.edges.push_back({int32_t(node), reader.group, from.ofOption, reader.wanted->ofOption,
-                                   scaled(reader.table, times), batch_.values.contains(value)});
+                                   scaled(*reader.table, times), batch_.values.contains(value)});
       wants.push_back(reader.wanted);
     }
     if (readers.size() < 2)
@@ -395,7 +431,7 @@ private:
     bool shared = false;
     std::vector<CopyPrice> prices;
     for (const auto &row : handed.things) {
-      copyPrices(tensor, row, copies, prices);
+      copyPrices(tensor, row, copies, model_, prices);
       for (size_t copy = 0; copy < copies.size(); ++copy) {
         made->prices.costs.push_back(repeated(prices[copy].cost, number));
         if (parts_)
@@ -585,6 +621,7 @@ private:
   KnownHeads *known_;
   const bool parts_, splits_;
   const PipelineShare share_;
+  const int threads_;
   BuiltGraph built_;
   std::optional<LoopShares> shares_;
   static constexpr Cost kUnknown = -1;
@@ -602,8 +639,8 @@ private:
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
-                      PipelineShare share) {
-  return Builder(function, model, fixed, shared, memoryLimit, known, parts, groups, share).run();
+                      PipelineShare share, int threads) {
+  return Builder(function, model, fixed, shared, memoryLimit, known, parts, groups, share, threads).run();
 }
 
 } // namespace tessera::strategies

@@ -5,6 +5,7 @@
 #include "dialects/graph/GraphKinds.h"
 #include "strategies/cost/ProgramCost.h"
 #include "strategies/space/Enumerate.h"
+#include "strategies/space/InParallel.h"
 #include "strategies/space/Units.h"
 
 #include <set>
@@ -21,7 +22,7 @@ OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGro
 
 std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   const OperatorClass &cls = *program_.operators[op].cls;
-  if (!fixed_ || fixed_->groupOf[op] < 0)
+  if (!isFixed(op))
     return enumerateStrategies(cls, model_.mesh());
   const Strategy &said = fixed_->strategies[op];
   Strategy natural = said;
@@ -48,36 +49,25 @@ static std::vector<int64_t> growth(const OperatorInfo &info, int op, const Batch
   return grows;
 }
 
-/// The heads that `op` can be, priced. Equal operators that run as often, and of which as much grows, have the same.
-const GroupHeads &OptionBuilder::heads(int op) {
+/// The heads that `op` can be; null until they are priced. Equal operators that run as often, and of which as much
+/// grows, have the same.
+GroupHeads &OptionBuilder::heads(int op) {
   const OperatorInfo &info = program_.operators[op];
-  const bool isFixed = fixed_ && fixed_->groupOf[op] >= 0;
-  std::vector<int64_t> runs;
-  if (!isFixed) {
-    runs = growth(info, op, batch_);
-    runs.push_back(info.times);
-    for (ValueRange values : {ValueRange(info.op->getOperands()), ValueRange(info.op->getResults())})
-      for (Value v : values)
-        runs.push_back(program_.times(v));
-    if (groups_.released[size_t(op)]) {
-      runs.push_back(-1);
-      shares_.appendKey(op, runs);
-    }
+  if (isFixed(op))
+    return byOp_[op];
+  std::vector<int64_t> runs = growth(info, op, batch_);
+  runs.push_back(info.times);
+  for (ValueRange values : {ValueRange(info.op->getOperands()), ValueRange(info.op->getResults())})
+    for (Value v : values)
+      runs.push_back(program_.times(v));
+  if (groups_.released[size_t(op)]) {
+    runs.push_back(-1);
+    shares_.appendKey(op, runs);
   }
-  GroupHeads &heads = isFixed ? byOp_[op] : byClass_[{info.cls->id, runs}];
-  if (heads)
-    return heads;
-  if (isFixed) {
-    heads = std::make_shared<const std::vector<GroupHead>>(priceHeads(op));
-    return heads;
-  }
-  GroupHeads &known = known_.of(*info.cls, runs);
-  if (!known)
-    known = std::make_shared<const std::vector<GroupHead>>(priceHeads(op));
-  return heads = known;
+  return known_.of(*info.cls, runs);
 }
 
-std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
+std::vector<GroupHead> OptionBuilder::priceHeads(int op, const CostModel &model) const {
   const OperatorInfo &info = program_.operators[op];
   const OperatorClass &cls = *info.cls;
   const std::vector<int64_t> grows = growth(info, op, batch_);
@@ -85,11 +75,11 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
     int64_t transient = 0;
   };
   auto add = [&](Price &price, const OwnCollective &own) {
-    const Cost cost = repeated(model_.collective(own.collective, own.elementBytes), timesOf(op, own));
+    const Cost cost = repeated(model.collective(own.collective, own.elementBytes), timesOf(op, own));
     if (!cls.addsUp) // a sum is reduced later
       price.transient += bufferBytes(own);
     price.cost += cost;
-    price.least += repeated(model_.leastCollective(own.collective, own.elementBytes), timesOf(op, own));
+    price.least += repeated(model.leastCollective(own.collective, own.elementBytes), timesOf(op, own));
     if (grows[size_t(own.result) + 1])
       price.growing += cost;
   };
@@ -112,27 +102,27 @@ std::vector<GroupHead> OptionBuilder::priceHeads(int op) const {
       Strategy alone = strategy;
       alone.results.clear();
       price = Price();
-      const Cost once = groups_.released[size_t(op)] ? shares_.compute(model_, op, alone, [](Value) { return false; })
-                                                     : model_.compute(cls, alone);
+      const Cost once = groups_.released[size_t(op)] ? shares_.compute(model, op, alone, [](Value) { return false; })
+                                                     : model.compute(cls, alone);
       price.cost = price.compute = repeated(once, info.times);
       if (grows[0])
-        price.growing = repeated(std::max<Cost>(0, once - model_.launch()), info.times);
-      for (const OwnCollective &own : model_.ownCollectives(cls, alone))
+        price.growing = repeated(std::max<Cost>(0, once - model.launch()), info.times);
+      for (const OwnCollective &own : model.ownCollectives(cls, alone))
         add(price, own);
       for (size_t r = 0; r < cls.rule.results.size(); ++r)
-        results.push_back(dist::naturalResult(model_.mesh(), cls.rule, alone, int(r)));
+        results.push_back(dist::naturalResult(model.mesh(), cls.rule, alone, int(r)));
       computed = natural.try_emplace(results, int(natural.size())).first->second;
     }
     results.clear();
     for (size_t r = 0; r < cls.rule.results.size(); ++r)
-      results.push_back(dist::resultSharding(model_.mesh(), cls.rule, strategy, int(r)));
+      results.push_back(dist::resultSharding(model.mesh(), cls.rule, strategy, int(r)));
     head.handed = handed.try_emplace(std::move(results), int(handed.size())).first->second;
     static_cast<MemberCosts &>(head) = price;
     head.transient = price.transient;
     if (!strategy.results.empty()) {
       auto [it, fresh] = reshards.try_emplace({computed, head.handed});
       if (fresh)
-        for (const OwnCollective &own : model_.ownCollectives(cls, strategy))
+        for (const OwnCollective &own : model.ownCollectives(cls, strategy))
           if (own.result >= 0)
             add(it->second, own);
       head.cost += it->second.cost;
@@ -191,9 +181,10 @@ class OptionBuilder::Derivation {
 public:
   /// `handed`: the argument at the head, or the results of the operator there. Copies that are kept are not cut over
   /// the axes `gathered`.
-  Derivation(const OptionBuilder &builder, int group, llvm::ArrayRef<Sharding> handed, llvm::ArrayRef<int> gathered)
-      : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_),
-        group_(builder.groups_.list[group]), gathered_(gathered), resharded_(builder.model_.mesh()) {
+  Derivation(const OptionBuilder &builder, const CostModel &model, int group, llvm::ArrayRef<Sharding> handed,
+             llvm::ArrayRef<int> gathered)
+      : builder_(builder), program_(builder.program_), model_(model), batch_(builder.batch_),
+        group_(builder.groups_.list[group]), gathered_(gathered), resharded_(model.mesh()) {
     func::FuncOp func = program_.func;
     tail_.handed.assign(handed.begin(), handed.end());
     if (group_.arg >= 0)
@@ -423,24 +414,16 @@ std::vector<AxisList> OptionBuilder::gathers(const FollowGroup &group, llvm::Arr
   return sets;
 }
 
-std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding *pinned) {
+/// Not empty. `heads`: of a group with an operator at its head.
+GroupOptions OptionBuilder::optionsOf(int c, const Sharding *pinned, GroupHeads heads, const CostModel &model) const {
   const FollowGroup &group = groups_.list[c];
-  bool isFixed = fixed_ && group.arg < 0 && fixed_->groupOf[group.ops.front()] >= 0;
-  bool shared = !isFixed && !pinned;
-  std::vector<int64_t> k;
-  if (shared) {
-    k = key(c);
-    auto it = byKey_.find(k);
-    if (it != byKey_.end())
-      return it->second;
-  }
-  auto made = std::make_shared<GroupOptions>();
+  GroupOptions made;
   auto tails = std::make_shared<std::deque<GroupTail>>(); // options refer to them
   auto addTails = [&](llvm::ArrayRef<Sharding> handed) {
     llvm::SmallVector<const GroupTail *, 1> added;
     for (const AxisList &gathered : gathers(group, handed)) {
       const int id = int(tails->size());
-      GroupTail &tail = tails->emplace_back(Derivation(*this, c, handed, gathered).run());
+      GroupTail &tail = tails->emplace_back(Derivation(*this, model, c, handed, gathered).run());
       tail.id = id;
       added.push_back(&tail);
     }
@@ -451,33 +434,71 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
     for (const Sharding &s :
          pinned ? std::vector<Sharding>{*pinned}
-                : enumerateShardings(shape, model_.mesh(), paddable(group.arg),
-                                     argumentUnits(program_, model_.mesh(), func.getArgument(unsigned(group.arg)))))
+                : enumerateShardings(shape, model.mesh(), paddable(group.arg),
+                                     argumentUnits(program_, model.mesh(), func.getArgument(unsigned(group.arg)))))
       for (const GroupTail *tail : addTails(s))
-        made->push_back({nullptr, tail});
+        made.push_back({nullptr, tail});
   } else {
     const int op = group.ops.front();
     const ShardingRule &rule = program_.operators[op].cls->rule;
-    made->heads = heads(op);
+    made.heads = std::move(heads);
     std::map<int, llvm::SmallVector<const GroupTail *, 1>> tailsOf; // by what is handed on
-    for (const GroupHead &head : *made->heads) {
-      if (!isFixed && takesSourcePartial(op, head.strategy))
+    for (const GroupHead &head : *made.heads) {
+      if (!isFixed(op) && takesSourcePartial(op, head.strategy))
         continue;
       auto [it, fresh] = tailsOf.try_emplace(head.handed);
       if (fresh) {
         llvm::SmallVector<Sharding> handed;
         for (size_t r = 0; r < rule.results.size(); ++r)
-          handed.push_back(dist::resultSharding(model_.mesh(), rule, head.strategy, int(r)));
+          handed.push_back(dist::resultSharding(model.mesh(), rule, head.strategy, int(r)));
         it->second = addTails(handed);
       }
       for (const GroupTail *tail : it->second)
-        made->push_back({&head, tail});
+        made.push_back({&head, tail});
     }
   }
-  made->tails = std::move(tails);
-  if (shared)
-    byKey_.emplace(std::move(k), made);
+  made.tails = std::move(tails);
   return made;
+}
+
+std::vector<std::shared_ptr<const GroupOptions>> OptionBuilder::options(llvm::ArrayRef<const Sharding *> pinned,
+                                                                        int threads) {
+  const std::vector<const CostModel *> models = model_.perThread(threads);
+  std::vector<int> first;                             // groups that differ: the first of equal ones
+  std::vector<size_t> of;                             // by group: which of them
+  std::vector<std::pair<int, GroupHeads *>> unpriced; // operators and their heads
+  std::map<std::vector<int64_t>, size_t> byKey;
+  std::set<GroupHeads *> seen;
+  for (int c = 0; c < int(groups_.list.size()); ++c) {
+    const FollowGroup &group = groups_.list[c];
+    const int head = group.arg < 0 ? group.ops.front() : -1;
+    auto [it, fresh] = std::pair(byKey.end(), true);
+    if (!pinned[c] && (head < 0 || !isFixed(head)))
+      std::tie(it, fresh) = byKey.try_emplace(key(c), first.size());
+    of.push_back(fresh ? first.size() : it->second);
+    if (!fresh)
+      continue;
+    first.push_back(c);
+    if (head < 0)
+      continue;
+    if (GroupHeads &known = heads(head); !known && seen.insert(&known).second)
+      unpriced.push_back({head, &known});
+  }
+  inParallel(threads, unpriced.size(), [&](size_t i, size_t thread) {
+    auto [op, known] = unpriced[i];
+    *known = std::make_shared<const std::vector<GroupHead>>(priceHeads(op, *models[thread]));
+  });
+  std::vector<GroupHeads> headsOf;
+  for (int c : first)
+    headsOf.push_back(groups_.list[c].arg < 0 ? heads(groups_.list[c].ops.front()) : nullptr);
+  std::vector<std::shared_ptr<const GroupOptions>> made(first.size()), list;
+  inParallel(threads, first.size(), [&](size_t i, size_t thread) {
+    made[i] = std::make_shared<const GroupOptions>(
+        optionsOf(first[i], pinned[first[i]], std::move(headsOf[i]), *models[thread]));
+  });
+  for (size_t i : of)
+    list.push_back(made[i]);
+  return list;
 }
 
 } // namespace tessera::strategies

@@ -94,15 +94,18 @@ public:
                 const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownHeads *known,
                 bool least = false);
 
-  /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
-  std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
+  /// By group; none is empty. `pinned`: by group the only sharding that its argument may have; null: any. Different
+  /// heads and groups are divided among `threads`.
+  std::vector<std::shared_ptr<const GroupOptions>> options(llvm::ArrayRef<const Sharding *> pinned, int threads);
 
 private:
   class Derivation;
 
+  bool isFixed(int op) const { return fixed_ && fixed_->groupOf[size_t(op)] >= 0; }
   std::vector<Strategy> headStrategies(int op) const;
-  const GroupHeads &heads(int op);
-  std::vector<GroupHead> priceHeads(int op) const;
+  GroupHeads &heads(int op);
+  std::vector<GroupHead> priceHeads(int op, const CostModel &model) const;
+  GroupOptions optionsOf(int group, const Sharding *pinned, GroupHeads heads, const CostModel &model) const;
   int64_t timesOf(int op, const OwnCollective &own) const;
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
   std::vector<int64_t> key(int group) const;
@@ -120,10 +123,7 @@ private:
   KnownHeads own_;
   KnownHeads &known_;
   const bool least_;
-  // By class, what of it grows with the batch and how often it and its values are made; of fixed operators by operator.
-  std::map<std::pair<int, std::vector<int64_t>>, GroupHeads> byClass_;
-  std::map<int, GroupHeads> byOp_;
-  std::map<std::vector<int64_t>, std::shared_ptr<const GroupOptions>> byKey_;
+  std::map<int, GroupHeads> byOp_; // of fixed operators
 };
 
 } // namespace tessera::strategies

@@ -7,16 +7,15 @@
 
 namespace tessera::strategies {
 
-ReshardPrices::ReshardPrices(const CostModel &model)
-    : model_(model),
-      hasSingle_(llvm::any_of(model.mesh().axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
+ReshardPrices::ReshardPrices(const Mesh &mesh)
+    : mesh_(mesh), hasSingle_(llvm::any_of(mesh.axes(), [](const dist::MeshAxis &axis) { return axis.size == 1; })) {}
 
 int ReshardPrices::number(const Sharding &s) {
   auto [it, fresh] = numbers_.try_emplace(s, int(shardings_.size()));
   if (!fresh)
     return it->second;
   for (size_t id = 0; hasSingle_ && id < shardings_.size(); ++id)
-    if (dist::sameSharding(model_.mesh(), shardings_[id], s))
+    if (dist::sameSharding(mesh_, shardings_[id], s))
       return it->second = int(id);
   shardings_.push_back(s);
   return it->second;
@@ -36,7 +35,7 @@ int ReshardPrices::tensor(mlir::Value value) {
   return it->second;
 }
 
-ReshardPrices::Row ReshardPrices::row(int tensor, int from) {
+ReshardPrices::Row ReshardPrices::row(int tensor, int from, const CostModel &model) {
   Tensor &of = tensors_[size_t(tensor)];
   auto rowOf = [&](Rows &rows) -> std::vector<Cost> & {
     if (size_t(from) >= rows.size())
@@ -46,12 +45,12 @@ ReshardPrices::Row ReshardPrices::row(int tensor, int from) {
       row.resize(shardings_.size(), kUnknown);
     return row;
   };
-  return {*this, of, from, rowOf(of.costs), rowOf(of.leasts)};
+  return {*this, model, of, from, rowOf(of.costs), rowOf(of.leasts)};
 }
 
 Cost ReshardPrices::Row::find(int to, Price price) const {
-  return (prices_.model_.*price)(tensor_.shape, tensor_.elementBytes, prices_.sharding(from_), prices_.sharding(to),
-                                 tensor_.wire);
+  return (model_.*price)(tensor_.shape, tensor_.elementBytes, prices_.sharding(from_), prices_.sharding(to),
+                         tensor_.wire);
 }
 
 } // namespace tessera::strategies

@@ -3,10 +3,12 @@
 // The tables of a search problem ask for the same reshards again and again: equal layers have equal tensors, and many
 // options hand a value on alike. So shardings and tensors are numbered, and every reshard is planned once.
 //
-//   ReshardPrices prices(model);
+//   ReshardPrices prices(mesh);
 //   int from = prices.number(cut), to = prices.number(whole);
-//   ReshardPrices::Row row = prices.row(prices.tensor(value), from);
+//   ReshardPrices::Row row = prices.row(prices.tensor(value), from, model);
 //   row.cost(to);                              // ns; 0 where from == to
+//
+// Once all are numbered, threads may ask for reshards of different tensors, each with a model of its own.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_RESHARDPRICES_H
@@ -29,7 +31,7 @@ class ReshardPrices {
   };
 
 public:
-  explicit ReshardPrices(const CostModel &model);
+  explicit ReshardPrices(const Mesh &mesh);
 
   /// Shardings that differ by axes of size 1 only have the same number.
   int number(const Sharding &s);
@@ -49,9 +51,9 @@ public:
     friend class ReshardPrices;
     using Price = Cost (CostModel::*)(llvm::ArrayRef<int64_t>, int64_t, const Sharding &, const Sharding &,
                                       const dist::Wire &) const;
-    Row(const ReshardPrices &prices, const Tensor &tensor, int from, std::vector<Cost> &costs,
+    Row(const ReshardPrices &prices, const CostModel &model, const Tensor &tensor, int from, std::vector<Cost> &costs,
         std::vector<Cost> &leasts)
-        : prices_(prices), tensor_(tensor), from_(from), costs_(costs), leasts_(leasts) {}
+        : prices_(prices), model_(model), tensor_(tensor), from_(from), costs_(costs), leasts_(leasts) {}
 
     Cost known(std::vector<Cost> &list, int to, Price price) const {
       if (to == from_)
@@ -64,15 +66,16 @@ public:
     Cost find(int to, Price price) const;
 
     const ReshardPrices &prices_;
+    const CostModel &model_;
     const Tensor &tensor_;
     const int from_;
     std::vector<Cost> &costs_, &leasts_; // by sharding
   };
-  Row row(int tensor, int from);
+  Row row(int tensor, int from, const CostModel &model);
 
 private:
   static constexpr Cost kUnknown = -1;
-  const CostModel &model_;
+  const Mesh &mesh_;
   const bool hasSingle_; // the mesh has axes of size 1
   std::map<Sharding, int> numbers_;
   std::vector<Sharding> shardings_;

@@ -224,6 +224,49 @@ TEST_CASE("operators that another function has are priced once, and cost what th
   CHECK(own == 0);
 }
 
+TEST_CASE("several threads state the problem that one thread states") {
+  Module m(kMlp);
+  const FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  auto state = [&](int threads) {
+    const CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2,c=2")), llvm::cantFail(Topology::load("cpu")));
+    return buildGraph(plan, model, nullptr, {}, /*memoryLimit=*/1, nullptr, /*parts=*/true, Groups::Whole, {}, threads);
+  };
+  const BuiltGraph one = state(1), four = state(4);
+  REQUIRE(four.wide.nodes.size() == one.wide.nodes.size());
+  for (size_t n = 0; n < one.wide.nodes.size(); ++n) {
+    INFO(one.wide.nodes[n].name);
+    CHECK(*four.wide.nodes[n].costs == *one.wide.nodes[n].costs);
+    REQUIRE(four.options[n]->size() == one.options[n]->size());
+    for (size_t k = 0; k < one.options[n]->size(); ++k) {
+      const GroupOption &a = (*one.options[n])[k], &b = (*four.options[n])[k];
+      CHECK(b.tail->handed == a.tail->handed);
+      CHECK(b.parts().compute == a.parts().compute);
+      CHECK(b.parts().least == a.parts().least);
+      for (size_t member = 0; member < one.groups.list[n].ops.size(); ++member) {
+        CHECK(b.strategy(member) == a.strategy(member));
+        CHECK(b.transient(member) == a.transient(member));
+      }
+    }
+  }
+  REQUIRE(four.wide.edges.size() == one.wide.edges.size());
+  CHECK(one.wide.edges.size() > 5);
+  for (size_t e = 0; e < one.wide.edges.size(); ++e) {
+    const WideEdge &a = one.wide.edges[e], &b = four.wide.edges[e];
+    CHECK(std::pair(b.from, b.to) == std::pair(a.from, a.to));
+    CHECK(*b.fromState == *a.fromState);
+    CHECK(*b.toState == *a.toState);
+    CHECK(b.table->costs == a.table->costs);
+    CHECK(b.table->least == a.table->least);
+    CHECK(b.table->compute == a.table->compute);
+  }
+  REQUIRE(four.wide.shares.size() == one.wide.shares.size());
+  for (size_t s = 0; s < one.wide.shares.size(); ++s) {
+    CHECK(four.wide.shares[s].edges == one.wide.shares[s].edges);
+    CHECK(four.wide.shares[s].copies->wants == one.wide.shares[s].copies->wants);
+    CHECK(four.wide.shares[s].copies->prices.costs == one.wide.shares[s].copies->prices.costs);
+  }
+}
+
 TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
   for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
     INFO(mesh);
