@@ -2,6 +2,8 @@
 #include "strategies/modes/Modes.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+#include "strategies/space/InParallel.h"
 #include "strategies/user/UserMapping.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -45,6 +47,16 @@ llvm::SmallVector<func::FuncOp> functionsInOrder(ModuleOp module) {
   return list;
 }
 
+/// Whether all persistent arguments lie as an earlier function said.
+bool isDecided(func::FuncOp func, const SharedShardings &shared) {
+  for (unsigned a = 0; a < func.getNumArguments(); ++a) {
+    const llvm::StringRef role = graph::argRole(func, a);
+    if ((role == graph::kParameter || role == graph::kState) && !shared.contains(graph::argName(func, a).str()))
+      return false;
+  }
+  return true;
+}
+
 } // namespace
 
 llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, AssignReport &report) {
@@ -70,7 +82,6 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
     return e;
 
   const std::shared_ptr<Prices> prices = pricesOf(options);
-  const CostModel &model = prices->model;
   dist::setMesh(module, options.mesh);
   report = AssignReport();
   report.mode = options.user.saved.empty() ? options.mode : "saved";
@@ -83,46 +94,85 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return e;
   }
   SharedShardings shared;
-  std::vector<BesideBound> bounds; // by function; they are asked for once all functions have strategies
-  AssignOptions first = options;   // dumpGraph and tooDear hold for the first function alone
-  for (func::FuncOp func : functionsInOrder(module)) {
-    SearchReport search;
-    BesideBound &bound = bounds.emplace_back();
-    auto assign = [&]() -> llvm::Expected<FunctionReport> {
-      if (!options.user.saved.empty())
-        return priceFunction(func, model, joinOf(options));
-      llvm::Expected<Program> program = Program::analyse(func);
-      if (!program)
-        return program.takeError();
-      FunctionAssignment function(std::move(*program));
-      std::optional<ProgramCost> cost;
-      if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
-                          : options.mode == "semi-auto"
-                              ? assignSemiAuto(function, options, shared)
-                              : assignAuto(function, first, *prices, shared, search, cost.emplace(), bound))
+  const llvm::SmallVector<func::FuncOp> functions = functionsInOrder(module);
+  std::vector<SearchReport> searches(functions.size());
+  std::vector<BesideBound> bounds(functions.size()); // they are asked for once all functions have strategies
+  auto assign = [&](size_t f, const AssignOptions &with, Prices &prices,
+                    SharedShardings &shared) -> llvm::Expected<FunctionReport> {
+    const CostModel &model = prices.model;
+    func::FuncOp func = functions[f];
+    if (!options.user.saved.empty())
+      return priceFunction(func, model, joinOf(options));
+    llvm::Expected<Program> program = Program::analyse(func);
+    if (!program)
+      return program.takeError();
+    FunctionAssignment function(std::move(*program));
+    std::optional<ProgramCost> cost;
+    if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
+                        : options.mode == "semi-auto"
+                            ? assignSemiAuto(function, options, shared)
+                            : assignAuto(function, with, prices, shared, searches[f], cost.emplace(), bounds[f]))
+      return e;
+    if (llvm::Error e = function.write(options.mesh))
+      return e;
+    function.publish(shared);
+    if (!cost)
+      if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(cost.emplace()))
         return e;
-      if (llvm::Error e = function.write(options.mesh))
-        return e;
-      function.publish(shared);
-      if (!cost)
-        if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(cost.emplace()))
-          return e;
-      return reportFunction(chosenIn(function), *cost, model);
-    };
-    llvm::Expected<FunctionReport> priced = assign();
-    first.dumpGraph.clear();
-    first.tooDear = std::numeric_limits<Cost>::max();
-    if (options.stop && *options.stop)
-      first.searchWork = std::min(first.searchWork, kHurriedWork);
-    report.doesNotFit |= search.doesNotFit;
+    return reportFunction(chosenIn(function), *cost, model);
+  };
+  auto add = [&](size_t f, llvm::Expected<FunctionReport> priced) -> llvm::Error {
+    report.doesNotFit |= searches[f].doesNotFit;
     if (!priced)
       return priced.takeError();
-    priced->search = std::move(search);
+    priced->search = std::move(searches[f]);
     report.functions.push_back(std::move(*priced));
+    return llvm::Error::success();
+  };
+  // dumpGraph and tooDear hold for the first function alone.
+  auto later = [&] {
+    AssignOptions with = options;
+    with.dumpGraph.clear();
+    with.tooDear = std::numeric_limits<Cost>::max();
+    if (options.stop && *options.stop)
+      with.searchWork = std::min(with.searchWork, kHurriedWork);
+    return with;
+  };
+  const bool atOnce = options.mode == "auto" && options.user.saved.empty() && options.searchThreads > 1 &&
+                      module.getContext()->isMultithreadingEnabled();
+  for (size_t f = 0; f < functions.size(); ++f) {
+    if (f == 1 && atOnce && llvm::all_of(functions, [&](func::FuncOp func) { return isDecided(func, shared); })) {
+      // None of those that are left depends on another.
+      const size_t left = functions.size() - 1;
+      std::vector<std::unique_ptr<Prices>> own;
+      for (size_t i = 0; i < left; ++i)
+        own.push_back(std::make_unique<Prices>(*prices, int(i)));
+      std::vector<std::optional<llvm::Expected<FunctionReport>>> priced(left);
+      inParallel(options.searchThreads, left, [&](size_t i) {
+        AssignOptions with = later();
+        if (i > 0)
+          with.watch = nullptr; // it is told of one search
+        SharedShardings decided = shared;
+        priced[i].emplace(assign(i + 1, with, *own[i], decided));
+      });
+      llvm::Error failed = llvm::Error::success();
+      for (size_t i = 0; i < left; ++i)
+        if (llvm::Error e = add(i + 1, std::move(*priced[i]))) {
+          if (failed)
+            llvm::consumeError(std::move(e));
+          else
+            failed = std::move(e);
+        }
+      if (failed)
+        return failed;
+      break;
+    }
+    if (llvm::Error e = add(f, assign(f, f ? later() : options, *prices, shared)))
+      return e;
     if (options.firstOnly || report.functions.front().peakBytes > options.firstWithin)
       break;
   }
-  for (auto [function, bound] : llvm::zip_equal(report.functions, bounds))
+  for (auto [function, bound] : llvm::zip(report.functions, bounds))
     bound.tell(function.search);
   return llvm::Error::success();
 }

@@ -31,9 +31,19 @@ namespace tessera::strategies {
 /// The functions that are searched are of one context. One thread may use it at a time.
 struct Prices {
   Prices(const Mesh &mesh, const Topology &topology, const ProfileTable &profile, bool reproducible)
-      : model(mesh, topology, profile, reproducible) {}
-  const CostModel model;
+      : own_(std::make_unique<const CostModel>(mesh, topology, profile, reproducible)), model(*own_) {}
+  /// For thread `thread` of several that search functions at once: what `prices` know, which must outlive this, and the
+  /// model of that thread alone.
+  Prices(const Prices &prices, int thread)
+      : model(*prices.model.perThread(thread + 1).back()), heads(prices.heads), ofOneThread(true) {}
+
+private:
+  const std::unique_ptr<const CostModel> own_;
+
+public:
+  const CostModel &model;
   KnownHeads heads;
+  const bool ofOneThread = false;
 };
 
 struct AssignOptions {

@@ -56,7 +56,7 @@ AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &
 Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool parts) {
   auto begun = Clock::now();
   BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
-                                groups, options_.share, own_.threads);
+                                groups, options_.share, prices_.ofOneThread ? 1 : own_.threads);
   built.wide.dataParallel = likestOptions(built, data_);
   SearchOptions own = own_;
   if (groups == Groups::Split)

@@ -267,6 +267,31 @@ TEST_CASE("several threads state the problem that one thread states") {
   }
 }
 
+TEST_CASE("functions that are searched at once get the strategies that they get one after the other") {
+  std::string text = kMlp;
+  std::string infer = text.substr(text.find("func.func @eval"));
+  infer.replace(infer.find("@eval"), 5, "@infer");
+  text += infer;
+  Module one(text), two(text);
+  AssignOptions options = optionsFor("a=2,b=2,c=2", "auto");
+  AssignReport alone, together;
+  REQUIRE(assign(one, options, &alone) == "");
+  options.searchThreads = 2;
+  REQUIRE(assign(two, options, &together) == "");
+  REQUIRE(alone.functions.size() == 3);
+  REQUIRE(together.functions.size() == 3);
+  for (size_t f = 0; f < 3; ++f) {
+    INFO(alone.functions[f].name);
+    CHECK(together.functions[f].name == alone.functions[f].name);
+    CHECK(together.functions[f].total() == alone.functions[f].total());
+    CHECK(together.functions[f].search.cost == alone.functions[f].search.cost);
+    CHECK(together.functions[f].search.lowerBound == alone.functions[f].search.lowerBound);
+  }
+  for (const char *name : {"eval", "infer"})
+    for (unsigned a = 0; a < 3; ++a)
+      CHECK(two.arg(name, a) == one.arg(name, a));
+}
+
 TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
   for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
     INFO(mesh);
