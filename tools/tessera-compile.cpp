@@ -126,7 +126,9 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Write the search problem of mode auto (of the training step, if there is one) for "
                  "tessera-solve; gzip if the name ends in .gz")
       ->type_name("FILE");
-  app.add_option("--search-threads", a.searchThreads, "Threads of the search")
+  app.add_option("--search-threads", a.searchThreads,
+                 "Threads of the search's random part: the strategies may depend on their number. What gives the same "
+                 "answer on any number of threads uses all processors")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 

@@ -138,7 +138,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       with.searchWork = std::min(with.searchWork, kHurriedWork);
     return with;
   };
-  const bool atOnce = options.mode == "auto" && options.user.saved.empty() && options.searchThreads > 1 &&
+  const bool atOnce = options.mode == "auto" && options.user.saved.empty() && options.exactThreads > 1 &&
                       module.getContext()->isMultithreadingEnabled();
   for (size_t f = 0; f < functions.size(); ++f) {
     if (f == 1 && atOnce && llvm::all_of(functions, [&](func::FuncOp func) { return isDecided(func, shared); })) {
@@ -148,7 +148,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       for (size_t i = 0; i < left; ++i)
         own.push_back(std::make_unique<Prices>(*prices, int(i)));
       std::vector<std::optional<llvm::Expected<FunctionReport>>> priced(left);
-      inParallel(options.searchThreads, left, [&](size_t i) {
+      inParallel(options.exactThreads, left, [&](size_t i) {
         AssignOptions with = later();
         if (i > 0)
           with.watch = nullptr; // it is told of one search

@@ -25,6 +25,9 @@
 #include "strategies/search/Search.h"
 #include "strategies/user/UserStrategies.h"
 
+#include <algorithm>
+#include <thread>
+
 namespace tessera::strategies {
 
 /// What is known of prices on a mesh. Searches that share it plan equal reshards once, and price equal operators once.
@@ -66,7 +69,11 @@ struct AssignOptions {
   double searchWork = 2;
   /// The search also ends after this time of the clock.
   double searchSeconds = 120;
+  /// Of the randomized phases, whose answer may depend on it.
   int searchThreads = 1;
+  /// For what is the same whatever their number: stating a problem, exact reductions, searches that do not depend on
+  /// each other.
+  int exactThreads = int(std::max(1u, std::thread::hardware_concurrency()));
   /// The search also ends at this relative distance to the proven bound.
   double searchGap = 1e-3;
   /// For the first function an answer that costs as much is of no use: it may be said that none fits.

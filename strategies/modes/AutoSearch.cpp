@@ -44,6 +44,7 @@ AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &
   own_.seconds = options.searchSeconds;
   own_.work = options.searchWork;
   own_.threads = options.searchThreads;
+  own_.exactThreads = options.exactThreads;
   own_.gap = options.searchGap;
   own_.tooDear = options.tooDear;
   own_.watch = options.watch;
@@ -56,7 +57,7 @@ AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &
 Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool parts) {
   auto begun = Clock::now();
   BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
-                                groups, options_.share, prices_.ofOneThread ? 1 : own_.threads);
+                                groups, options_.share, prices_.ofOneThread ? 1 : own_.exactThreads);
   built.wide.dataParallel = likestOptions(built, data_);
   SearchOptions own = own_;
   if (groups == Groups::Split)

@@ -102,7 +102,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     return BesideBound::Found{weights.bound(found.solution.lowerBound), found.solution.work};
   };
   // Where the system gives no thread, it is looked for when it is asked for.
-  const auto when = std::launch::deferred | (options.threads > 1 ? std::launch::async : std::launch::deferred);
+  const auto when = std::launch::deferred | (options.exactThreads > 1 ? std::launch::async : std::launch::deferred);
   bound = BesideBound(std::async(when, std::move(prove)));
   return llvm::Error::success();
 }

@@ -112,6 +112,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   own.firstOnly = true; // meshes are compared by the first function
   own.proveBeside = false;
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
+  own.exactThreads = 1;  // they are busy with other meshes
   own.watch = nullptr;   // several searches run at once
   SearchWatch *watch = options.watch;
   if (watch) {

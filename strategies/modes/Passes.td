@@ -33,7 +33,7 @@ def AssignStrategiesPass : Pass<"assign-strategies", "::mlir::ModuleOp"> {
            "The search also ends at this relative distance to its proven bound">,
     Option<"splitGroups", "split-groups", "bool", "false",
            "What may follow another operator may also choose for itself">,
-    Option<"searchThreads", "search-threads", "int", "AssignOptions().searchThreads", "Threads of the search">,
+    Option<"searchThreads", "search-threads", "int", "AssignOptions().searchThreads", "Threads of the search's random part: the answer may depend on their number">,
     Option<"searcher", "searcher", "std::string", "\"\"", "Which searcher mode auto uses; empty: the default one">,
     Option<"dumpGraph", "dump-strategy-graph", "std::string", "\"\"",
            "File for the search problem of mode auto; gzip if its name ends in .gz">,

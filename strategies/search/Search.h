@@ -66,7 +66,8 @@ private:
 struct SearchOptions {
   double seconds = 10;            // budget; an answer that is proven best returns at once
   double work = 0;                // budget in 1e9 elementary steps, roughly seconds; 0: none
-  int threads = 1;                // used after the exact phase
+  int threads = 1;                // used after the exact phase; the answer may depend on it
+  int exactThreads = 1;           // for pieces of work that are the same whoever does them
   uint64_t seed = 1;              // of the randomized phases
   double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
   std::string searcher = "exact"; // one of searcherNames()

@@ -224,7 +224,7 @@ private:
     assign.mesh = trial.mesh;
     assign.prices = trial.prices;
     assign.searchWork *= kWorkOfTrial;
-    assign.searchThreads = 1;
+    assign.searchThreads = assign.exactThreads = 1; // others try other stages
     assign.splitGroups = false;
     assign.dumpGraph.clear();
     assign.firstOnly = true;

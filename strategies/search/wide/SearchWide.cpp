@@ -63,7 +63,7 @@ public:
     if (proven()) // what is dominated does not matter any more
       return finish();
     kept_ = dropped ? undominatedAmong(wide_, std::move(kept_), chosen_, work_)
-                    : undominated(wide_, {}, work_, options_.threads);
+                    : undominated(wide_, {}, work_, options_.exactThreads);
     addSeeds(kept_);
     count(kept_, result_.undominated);
     offers_ = everyOffer(wide_, kept_);

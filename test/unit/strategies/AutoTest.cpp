@@ -275,8 +275,9 @@ TEST_CASE("functions that are searched at once get the strategies that they get 
   Module one(text), two(text);
   AssignOptions options = optionsFor("a=2,b=2,c=2", "auto");
   AssignReport alone, together;
+  options.exactThreads = 1;
   REQUIRE(assign(one, options, &alone) == "");
-  options.searchThreads = 2;
+  options.exactThreads = 2;
   REQUIRE(assign(two, options, &together) == "");
   REQUIRE(alone.functions.size() == 3);
   REQUIRE(together.functions.size() == 3);

@@ -82,7 +82,7 @@ TEST_CASE("a bound that is proven beside the next functions is the same, and who
         AssignOptions options = optionsFor(mesh, "auto");
         options.topology = slowLinks(bandwidth, 1e-6);
         options.join.overlap = Overlapping::Auto;
-        options.searchThreads = threads;
+        options.searchThreads = options.exactThreads = threads;
         options.proveBeside = prove;
         AssignReport report;
         REQUIRE(assign(m, options, &report) == "");
