@@ -126,7 +126,7 @@ private:
     for (size_t s = 0; s < stage_.size(); ++s)
       if (isFree(int(s)))
         for (Value operand : operatorOf(int(s))->getOperands())
-          if (homeOf(operand) >= 0)
+          if (homeOf(operand) >= 0 && (!parts_.inBody(int(s)) || varies(operand)))
             return fail("operator '" + graph::nameOf(operatorOf(int(s))) +
                         "' has no stage, but reads what only stage " + Twine(homeOf(operand)) + " has");
     return llvm::Error::success();

@@ -48,7 +48,8 @@ void ForwardPass::collectReaders(int value, llvm::SmallVectorImpl<int> &found) c
       continue;
     if (isForward(reader))
       found.push_back(reader);
-    else if (parts.hasBody && parts.program.flow.steps[size_t(reader)].section == graph::Section::Begin)
+    else if (parts.hasBody && (parts.program.flow.steps[size_t(reader)].section == graph::Section::Begin ||
+                               (parts.free[size_t(reader)] && parts.forward[size_t(reader)])))
       for (int made : parts.program.flow.steps[size_t(reader)].makes)
         collectReaders(made, found);
   }

@@ -95,7 +95,11 @@ void ProgramParts::findFree(func::FuncOp func) {
     const bool cheap =
         graph::isElementwise(op) || graph::isView(op) || graph::isStretch(op) || graph::microBatches(op).has_value();
     sources[size_t(s)] = from == Inputs && !cheap ? Others : from;
-    free[size_t(s)] = sources[size_t(s)] != Others;
+    // Where copies may expire, a view in the body shows a parameter, which every stage that reads it has anyhow.
+    const bool shows = inBody(s) && graph::isView(op) && llvm::none_of(op->getOperands(), [&](Value operand) {
+                         return program.flow.variesInBody(program.index.lookup(operand));
+                       });
+    free[size_t(s)] = shows || sources[size_t(s)] != Others;
   }
 }
 

@@ -6,7 +6,8 @@
 //             program with micro-batches only what is in the body
 //   averages  of the forward steps those on which new states alone depend, such as a running mean
 //   free      what every stage that reads it may compute for itself: it depends on constants and the number of the step
-//             alone, or it is elementwise, or moves nothing, and depends on the model's inputs as well
+//             alone, or it is elementwise, or moves nothing, and depends on the model's inputs as well, or it shows in
+//             the body what is the same for all micro-batches
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_PIPELINE_PROGRAMPARTS_H

@@ -1,0 +1,77 @@
+// The stage of every operator of a local program whose forward pass is cut.
+#include "compiler/pipeline/PlaceOperators.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+using namespace mlir;
+using namespace tessera;
+
+namespace {
+
+/// By name of operators and arguments: the stage; -1: every stage that reads it.
+std::map<std::string, int64_t> stagesOf(const std::string &text) {
+  MLIRContext context;
+  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  REQUIRE(module);
+  const strategies::CostModel all(*dist::Mesh::parse("stage=2,data=2"), {}, {});
+  const strategies::CostModel stage(*dist::Mesh::parse("data=2"), {}, {});
+  llvm::Error e = compiler::placeOperators(*module, {all, stage});
+  REQUIRE(!e);
+  std::map<std::string, int64_t> stages;
+  for (func::FuncOp func : module->getOps<func::FuncOp>()) {
+    for (unsigned a = 0; a < func.getNumArguments(); ++a)
+      if (auto number = func.getArgAttrOfType<IntegerAttr>(a, dist::kStageAttr))
+        stages[graph::argName(func, a).str()] = number.getInt();
+    for (Operation &op : func.getBody().front().without_terminator()) {
+      auto number = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
+      stages[graph::nameOf(&op)] = number ? number.getInt() : -1;
+    }
+  }
+  return stages;
+}
+
+} // namespace
+
+TEST_CASE("a parameter that may expire leaves the gradients of each stage where they are", "[pipeline]") {
+  // Both stages read %w, as both ends of a language model read its table. What the backward pass reads of it shows it
+  // anew for each micro-batch.
+  std::map<std::string, int64_t> stages = stagesOf(R"(
+module attributes {dist.mesh = #dist.mesh<"data=2">} {
+  func.func @train(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
+                   %w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "w", graph.update = 1 : i64})
+      -> (tensor<f32> {graph.role = "loss", graph.name = "loss"},
+          tensor<4x4xf32> {graph.role = "update", graph.name = "w"}) {
+    %r = graph.micro_rows %x {parts = 2 : i64, graph.name = "rows"} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+    %k = graph.reshape %w {graph.keeps_copy, graph.name = "kept"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %f = graph.reshape %k {graph.anew = 2 : i64, graph.name = "forward"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = graph.matmul %r, %f {graph.name = "h", dist.stage = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = graph.matmul %h, %f {graph.name = "y", dist.stage = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %l = graph.reduce_sum %y {dims = array<i64: 0, 1>, keepdims = false, graph.name = "l", dist.stage = 1 : i64} : (tensor<4x4xf32>) -> tensor<f32>
+    %loss = graph.accumulate %l {parts = 2 : i64, graph.name = "loss", dist.stage = 1 : i64} : (tensor<f32>) -> tensor<f32>
+    %b = graph.reshape %k {graph.anew = 2 : i64, graph.name = "backward"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %dh = graph.matmul %y, %b {graph.grad_of = "y", graph.name = "dh"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %dw2 = graph.matmul %h, %y {graph.grad_of = "y", graph.name = "dw2"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %dx = graph.matmul %dh, %b {graph.grad_of = "h", graph.name = "dx"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %dw1 = graph.matmul %dx, %dh {graph.grad_of = "h", graph.name = "dw1"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %dw = graph.add %dw1, %dw2 {graph.name = "dw"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s = graph.accumulate %dw {parts = 2 : i64, graph.name = "sum"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %u = graph.sub %w, %s {graph.name = "update"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %loss, %u : tensor<f32>, tensor<4x4xf32>
+  }
+})");
+  CHECK(stages["w"] == 0);
+  CHECK(stages["kept"] == 0);
+  CHECK(stages["forward"] == -1);
+  CHECK(stages["backward"] == -1);
+  CHECK(stages["dh"] == 1);
+  CHECK(stages["dw2"] == 1);
+  CHECK(stages["dx"] == 0);
+  CHECK(stages["dw1"] == 0);
+}
