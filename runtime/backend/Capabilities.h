@@ -25,7 +25,7 @@
 
 namespace tessera::rt {
 
-/// How a backend that runs whole programs executes their collectives.
+/// How a backend that runs whole programs executes their collectives, sends and receives.
 struct CollectiveRunner {
   std::function<Status(StepInTime at)> run;
   bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work

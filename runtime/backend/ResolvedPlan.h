@@ -64,6 +64,13 @@ protected:
   const plan::Plan &plan() const { return plan_; }
   const std::vector<TensorView> &buffers() const { return buffers_; } // in the first places of their frames
   const Frames &frames() const { return frames_; }
+  /// So many bytes further than at this byte of the loaded arena a buffer begins in calls with this index.
+  uint64_t shiftOf(uint64_t byte, uint32_t index) const {
+    const uint64_t scale = widen_ ? 2 : 1;
+    return frames_.empty() ? 0 : frames_.shift(byte / scale, index) * scale;
+  }
+  /// After so many indices what begins at this byte lies in the same place again.
+  uint32_t slotsOf(uint64_t byte) const { return frames_.slots(byte / (widen_ ? 2 : 1)); }
   const plan::Step &step(uint32_t program, uint32_t step) const;
   /// "step 'fc1.matmul'", for messages.
   std::string stepText(uint32_t program, uint32_t step) const;

@@ -16,7 +16,8 @@
 //   barrier        MPI_Barrier            -
 //
 // Ranks of different stages of a pipeline talk by World::send and World::receive. Each pair of ranks has channels,
-// whose messages keep their order; channels do not wait for each other.
+// whose messages keep their order; channels do not wait for each other. Devices talk by exchanges of all ranks instead
+// (runtime/executor/DeviceMessages.h).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_COMMUNICATOR_H
@@ -96,6 +97,8 @@ public:
   /// communicator registers the former, if all members can, and allocates the latter, so that no operation fails for
   /// lack of memory later. `memory` may be null, and outlives the communicator.
   virtual Status prepare(void *memory, size_t bytes, size_t scratch) { return Status(); }
+  /// Memory for the caller where this communicator's buffers are, as long as it lives.
+  virtual Result<void *> keep(size_t bytes) { return Status::error("this transport keeps no memory"); }
 };
 
 /// A transport: makes the communicators of one rank.
@@ -114,7 +117,7 @@ public:
   Result<std::unique_ptr<Communicator>> groupOf(const plan::Group &of) {
     return group({of.ranks().begin(), of.ranks().end()}, of.run() > 0 ? int(of.run()) : 1);
   }
-  /// All ranks call this before the first send or receive. NCCL has neither.
+  /// All ranks call this before the first send or receive. NCCL has neither: see above.
   virtual Status openChannels() { return Status::error("this transport has no messages between two ranks"); }
   /// Sends a message of any size to another rank. Returns when `data` may be overwritten, and never waits for the
   /// receiver: what it has not taken yet is kept.

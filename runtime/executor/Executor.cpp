@@ -57,11 +57,19 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
     return loaded.status().context("backend " + std::string(backend.name()));
   executor->loaded_ = std::move(*loaded);
   executor->can_ = executor->loaded_->capabilities();
+  executor->onDevice_ = deviceWorld != nullptr;
   if (deviceWorld)
     TESSERA_RETURN_IF_ERROR(makeGroups(*deviceWorld, executor->deviceGroups_));
   TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
-  if (plan.stages() > 1)
+  if (plan.stages() > 1 && deviceWorld) {
+    Result<std::unique_ptr<DeviceMessages>> messages =
+        DeviceMessages::create(plan, *executor->loaded_, *deviceWorld, *executor->everyone_);
+    if (!messages)
+      return messages.status();
+    executor->messages_ = std::move(*messages);
+  } else if (plan.stages() > 1) {
     TESSERA_RETURN_IF_ERROR(world.openChannels());
+  }
   for (const plan::Program &program : plan.programs()) {
     auto &calls = executor->peerCalls_.emplace_back();
     for (const plan::Step &step : program.steps())
@@ -132,12 +140,11 @@ Status Executor::prepareCollectives() {
         continue;
       uint32_t g = step.collective().group();
       size_t i = next[g]++;
-      const bool onDevice = !deviceGroups_.empty();
-      if (onDevice && low[g][i] != high[g][i])
+      if (onDevice_ && low[g][i] != high[g][i])
         return Status::error("collective " + quoted(step.name()) + ": its ranks hold their parts in different layouts");
       calls.back() = std::make_unique<CollectiveCall>(plan_, step.collective(), *loaded_,
-                                                      onDevice ? *deviceGroups_[g] : *groups_[g],
-                                                      low[g][i] != high[g][i] || (!onDevice && !can_.onHost));
+                                                      onDevice_ ? *deviceGroups_[g] : *groups_[g],
+                                                      low[g][i] != high[g][i] || (!onDevice_ && !can_.onHost));
     }
     joinMessages(program, calls);
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
@@ -286,18 +293,23 @@ void Executor::enterStep(int program, StepInTime at) {
 
 Status Executor::runStep(int program, StepInTime at, bool inPlace) {
   enterStep(program, at);
-  Status status = collective(program, int(at.step)) ? runCollective(program, at)
-                  : peerCall(program, int(at.step)) ? runPeer(program, at)
-                  : inPlace                         ? can_.programs->runPlace(uint32_t(program), at)
-                                                    : loaded_->launch(uint32_t(program), at.step, at.index);
+  Status status = communicates(program, int(at.step)) ? runAmongRanks(program, at)
+                  : inPlace                           ? can_.programs->runPlace(uint32_t(program), at)
+                                                      : loaded_->launch(uint32_t(program), at.step, at.index);
   if (status.ok()) // building the message costs more than a small step
     return status;
   return status.context("program " + quoted(plan_.programs(program).name()));
 }
 
-Status Executor::runCollective(int program, StepInTime at) {
+Status Executor::runAmongRanks(int program, StepInTime at) {
   enterStep(program, at); // runs of whole programs do not pass through runStep
+  return collective(program, int(at.step)) ? runCollective(program, at) : runPeer(program, at);
+}
+
+Status Executor::runCollective(int program, StepInTime at) {
   Status status = collectives_[size_t(program)][at.step]->run(at.index);
+  if (status.ok() && messages_)
+    status = messages_->leave(uint32_t(program), at);
   return status.ok() ? status
                      : status.context("collective " + quoted(plan_.programs(program).steps(int(at.step)).name()));
 }
@@ -354,7 +366,8 @@ Status Executor::runBeside(int program) {
 }
 
 Status Executor::runPeer(int program, StepInTime at) {
-  Status status = peerCalls_[size_t(program)][at.step]->run(at.index);
+  Status status =
+      messages_ ? messages_->run(uint32_t(program), at) : peerCalls_[size_t(program)][at.step]->run(at.index);
   if (status.ok())
     return status;
   const plan::Step &step = plan_.programs(program).steps(int(at.step));
@@ -363,9 +376,9 @@ Status Executor::runPeer(int program, StepInTime at) {
 
 Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
-  collectives.run = [&](StepInTime at) { return runCollective(program, at); };
-  collectives.onHost = deviceGroups_.empty();
-  if (!deviceGroups_.empty())
+  collectives.run = [&](StepInTime at) { return runAmongRanks(program, at); };
+  collectives.onHost = !onDevice_;
+  if (onDevice_)
     collectives.agree = [&](bool mine) -> Result<bool> {
       int64_t all = mine;
       TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&all, &all, 1, plan::I64, plan::MIN));
@@ -402,7 +415,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     return runBeside(program);
   const bool watched = measuring_ || observer_.call;
   // Loading takes some ranks longer than others. NCCL connects at the first operation, and its time-outs begin there.
-  if (!deviceGroups_.empty() && times_[size_t(program)].runs == 0)
+  if (onDevice_ && times_[size_t(program)].runs == 0)
     TESSERA_RETURN_IF_ERROR(everyone_->barrier());
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
@@ -437,7 +450,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   times.measured += watched;
   // After every step of a watched run the device has finished, so all time in collectives is among the ranks. On the
   // host, waiting for this rank's own kernels does not count.
-  waited_ = deviceGroups_.empty() ? amongRanks(program, /*ofLane=*/true) - before : inCollectives;
+  waited_ = onDevice_ ? inCollectives : amongRanks(program, /*ofLane=*/true) - before;
   if (can_.finite)
     TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));
   return loaded_->synchronize();

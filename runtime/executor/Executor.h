@@ -2,8 +2,8 @@
 //
 // Loads a checked plan on a backend, fills its parameters and states, and runs its programs:
 // kernels by the backend, collectives by the communicators of the plan's groups, sends and receives by
-// the world. One per rank; one thread drives it. Where ranks meet on the host, a thread of the executor's own runs the
-// collectives that the plan has beside kernels (CommunicationLane.h).
+// the world, or between devices (DeviceMessages.h). One per rank; one thread drives it. Where ranks meet on the host, a
+// thread of the executor's own runs the collectives that the plan has beside kernels (CommunicationLane.h).
 //
 //   Result<std::unique_ptr<Executor>> executor = Executor::create(plan, *backend, *world, {});
 //   TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(weights));
@@ -23,6 +23,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
 #include "runtime/executor/CommunicationLane.h"
+#include "runtime/executor/DeviceMessages.h"
 #include "runtime/executor/DeviceWaits.h"
 #include "runtime/executor/PeerCall.h"
 #include "runtime/plan/TimeOrder.h"
@@ -160,6 +161,7 @@ private:
   static void joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls);
   void enterStep(int program, StepInTime at);
   Status runStep(int program, StepInTime at, bool inPlace = false);
+  Status runAmongRanks(int program, StepInTime at);
   Status runCollective(int program, StepInTime at);
   Status runPeer(int program, StepInTime at);
   Status runWhole(int program, const std::function<void()> &meanwhile);
@@ -175,6 +177,8 @@ private:
   Capabilities can_;
   std::vector<std::unique_ptr<Communicator>> groups_;
   std::vector<std::unique_ptr<Communicator>> deviceGroups_; // empty: collectives run on the host
+  std::unique_ptr<DeviceMessages> messages_;                // null: there are none, or they go through the host
+  bool onDevice_ = false;                                   // other ranks are met in device memory
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
   std::vector<std::vector<std::unique_ptr<PeerCall>>> peerCalls_;         // by program, step

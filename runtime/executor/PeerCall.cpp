@@ -12,7 +12,6 @@ PeerCall::PeerCall(const plan::Step &step, const plan::Plan &plan, LoadedPlan &l
       channel_(sends_ ? step.send().channel() : step.receive().channel()), buffer_(peerBuffer(step)),
       whole_(wholeBlock(toVector(plan.buffers(int(buffer_)).shape()))),
       elementBytes_(bytesOf({}, loaded.dtype(buffer_)).value_or(0)) {
-  uint64_t packed = 0;
   for (PeerMessage &message : peerMessages(plan, step)) {
     Message &mine = messages_.emplace_back();
     mine.peer = message.peer;
@@ -27,11 +26,10 @@ PeerCall::PeerCall(const plan::Step &step, const plan::Plan &plan, LoadedPlan &l
       mine.bytes *= uint64_t(mine.box.shape[d]);
       stride *= uint64_t(whole_.shape[d]);
     }
-    packed = std::max(packed, mine.isRange ? 0 : mine.bytes);
+    packedBytes_ = std::max<size_t>(packedBytes_, mine.isRange ? 0 : mine.bytes);
   }
-  packed_.resize(packed);
   if (!loaded.layout(buffer_).plain() || !loaded.capabilities().onHost)
-    staged_.resize(bytesOf(whole_.shape, loaded.dtype(buffer_)).value_or(0));
+    stagedBytes_ = bytesOf(whole_.shape, loaded.dtype(buffer_)).value_or(0);
 }
 
 uint64_t PeerCall::bytes() const {
@@ -63,6 +61,8 @@ Status PeerCall::run(uint32_t index) {
   using Clock = std::chrono::steady_clock;
   if (messages_.empty())
     return Status();
+  staged_.resize(stagedBytes_);
+  packed_.resize(packedBytes_);
   auto *data = staged_.empty() ? static_cast<std::byte *>(loaded_.addressAt(buffer_, index)) : staged_.data();
   TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
   if (sends_ && !staged_.empty())

@@ -49,6 +49,8 @@ private:
   const Block whole_; // the buffer
   const uint64_t elementBytes_;
   std::vector<Message> messages_;
+  // Sizes of the two below, which are made at the first run: between devices there is none (DeviceMessages.h).
+  size_t stagedBytes_ = 0, packedBytes_ = 0;
   std::vector<std::byte> staged_; // empty: the buffer's own memory is sent or received into
   std::vector<std::byte> packed_; // of boxes that are no ranges
   double seconds_ = 0;

@@ -118,6 +118,22 @@ std::vector<int> messagesOf(const plan::Program &program) {
   return first;
 }
 
+std::vector<uint32_t> readsOf(const plan::Step &step) {
+  if (step.has_collective())
+    return {step.collective().input()};
+  if (step.has_send())
+    return {step.send().input()};
+  return {step.kernel().inputs().begin(), step.kernel().inputs().end()};
+}
+
+std::vector<uint32_t> writesOf(const plan::Step &step) {
+  if (step.has_collective())
+    return {step.collective().output()};
+  if (step.has_receive())
+    return {step.receive().output()};
+  return {step.kernel().outputs().begin(), step.kernel().outputs().end()};
+}
+
 int findProgram(const plan::Plan &plan, const std::string &name) {
   for (int p = 0; p < plan.programs_size(); ++p)
     if (plan.programs(p).name() == name)

@@ -58,6 +58,11 @@ inline uint32_t followers(const plan::Collective &collective) {
 /// collective that is sent alone, -1 if it is a kernel.
 std::vector<int> messagesOf(const plan::Program &program);
 
+/// The buffers that a step reads or writes: a kernel's operands, what a collective takes and gives, what a Send or a
+/// Receive moves.
+std::vector<uint32_t> readsOf(const plan::Step &step);
+std::vector<uint32_t> writesOf(const plan::Step &step);
+
 /// The index of the program called `name`, or -1.
 int findProgram(const plan::Plan &plan, const std::string &name);
 

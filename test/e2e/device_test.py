@@ -229,6 +229,61 @@ def batches_reach_their_steps_in_every_order_of_the_streams(c):
         expect(c.losses(plan, "--no-graphs", steps=8) == found, f"{name}: other losses without graphs")
 
 
+def chain(net, x):
+    """Layers for stages, with one that drops some numbers."""
+    for layer in range(4):
+        x = net.node("Relu", net.linear(x, f"layer{layer}", 4, 4))
+        x = net.dropout(x, 0.25) if layer == 1 else x
+    return net.linear(x, "last", 4, 4)
+
+
+@case
+def pipelines_give_what_the_cpu_gives(c):
+    """Messages of several micro-batches under way, of chunks and of stages with meshes of their own, between devices."""
+    parts, clip = ("--accumulate", 4), ("--clip-norm", 0.1)
+    for name, mesh, *options in (("gpipe", "stage=2", "--pipeline", "schedule=gpipe"), ("three", "stage=3", "--pipeline", "schedule=1f1b", *clip),
+                                 ("chunks", "stage=2,data=2", "--pipeline", "schedule=interleaved:2", *clip),
+                                 ("back", "stage=2", "--pipeline", "schedule=zb-v"), ("ahead", "stage=2,data=2", "--pipeline", "schedule=zb-h2"),
+                                 ("own", "stages=[data=2; data=1]", *clip), ("wider", "stages=[data=1; model=2; data=1]")):
+        plan = c.compile(name, mesh, "auto" if name == "wider" else "data", options=(*parts, *options))
+        expected = c.expected(plan)
+        found = c.losses(plan)
+        expect(np.allclose(found, expected, rtol=1e-4) and len(found) == 5, f"{name}: {found}, on the CPU {expected}")
+        expect(c.losses(plan, TESSERA_EMULATOR_ORDER="comm") == found, f"{name}: other losses with the communication first")
+        expect(c.losses(plan, "--no-graphs", steps=2) == found[:2], f"{name}: other losses without graphs")
+    expect(c.losses(plan, "--share-devices", steps=3) == found[:3], "other losses through the host")
+    said, _ = c.device(plan, "--steps", "2", "--profile")
+    expect(re.search(r"x cuda: send", said) and re.search(r"x cuda: receive", said), said)
+    points = c.folder / "points"
+    c.device(plan, "--steps", "3", "--checkpoint-dir", points)
+    found = c.losses(plan, "--resume", points)
+    expect(np.allclose(found, expected[3:], rtol=1e-4) and len(found) == 2, f"resumed: {found}, not {expected[3:]}")
+    # Statistics that every micro-batch changes, and layouts that the two ends of a message have by themselves.
+    plan, data = c.residual("cut", "stage=2,data=2", "data", *parts)
+    expected = c.expected(plan, "--save-weights", c.folder / "cpu", data=data)
+    for options in ((), ("--tf32",)):
+        found = c.losses(plan, *options, "--save-weights", c.folder / "device", data=data)
+        expect(np.allclose(found, expected, rtol=2e-5) and len(found) == 5, f"{options}: {found}, on the CPU {expected}")
+        cpu, device = saved(c.folder / "cpu"), saved(c.folder / "device")
+        expect(np.allclose(device, cpu, atol=1e-4), f"{options}: other weights, by up to {abs(device - cpu).max()}")
+    plan = c.network(chain, "--mesh", "stage=2", "--mode", "data", *parts)
+    data = c.numbers(np.random.default_rng(4).uniform(1, 2, (5 * BATCH, 4)).astype(np.float32))
+    found, expected = c.losses(plan, data=data), c.expected(plan, data=data)
+    expect(np.allclose(found, expected, rtol=1e-4) and len(set(found)) == 5, f"dropout: {found}, on the CPU {expected}")
+
+
+@case
+def a_pipeline_that_fails_ends_on_all_ranks(c):
+    plan = c.compile("cut", "stage=2", "data", options=("--accumulate", 4))
+    losses = c.losses(plan)
+    for rank in 0, 1:
+        said, _ = c.device(plan, "--steps", "4", TESSERA_EMULATOR_FAIL=f"graph:{rank}")
+        expect("note: steps are launched one by one, since recording a graph failed" in said, said)
+        expect(c.losses(plan, TESSERA_EMULATOR_FAIL=f"graph:{rank}") == losses, "other losses")
+    _, error = c.device(plan, "--steps", "8", code=1, TESSERA_EMULATOR_FAIL="replay:1")
+    expect(re.match(r"tessera-run: rank 1: .*network error", error) and error.count("\n") == 1, error)
+
+
 @case
 def convolutions_of_16_bits_lie_channels_last(c):
     for mesh in ("1", "data=2"):

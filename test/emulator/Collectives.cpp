@@ -44,6 +44,10 @@ struct End {
 struct Wire {
   std::deque<std::shared_ptr<End>> sends = {}, receives = {};
 };
+/// Recordings of one kind of work: how many there were, and the device's number of the last.
+struct Recordings {
+  int64_t count = 0, last = 0;
+};
 struct Part {
   Kind kind;
   const void *in = nullptr;
@@ -207,7 +211,8 @@ struct TesseraComm {
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
   std::vector<tessera::emulator::Part> noted; // collectives of the open group
-  int64_t captures = 0, lastCapture = 0;      // recordings with its work; the device's number of the last
+  tessera::emulator::Recordings collectives;
+  std::map<int, tessera::emulator::Recordings> messagesWith; // by peer, as a recording need not have messages to all
   tessera::emulator::Messages messages;
   std::map<char *, size_t> registered;
   std::shared_ptr<EmulatedUse> use = std::make_shared<EmulatedUse>();
@@ -229,14 +234,12 @@ int64_t placeOf(TesseraComm *c, const void *memory) {
 bool givenUp(const EmulatedUse &use, int device) { return use.revoked && toldToFail("stuck") != device; }
 
 /// The number of the recording that work belongs to which is asked for now.
-int64_t captureOf(TesseraComm *c) {
+int64_t captureOf(const TesseraComm *c, Recordings &recordings) {
   if (!c->device->capturing)
     return 0;
-  if (c->lastCapture != c->device->captures) {
-    c->lastCapture = c->device->captures;
-    ++c->captures;
-  }
-  return c->captures;
+  if (std::exchange(recordings.last, c->device->captures) != c->device->captures)
+    ++recordings.count;
+  return recordings.count;
 }
 
 /// One collective. In an open group it is noted only, and groupEnd enqueues it.
@@ -245,7 +248,7 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
     c->noted.push_back(part);
     return TESSERA_OK;
   }
-  part.capture = captureOf(c);
+  part.capture = captureOf(c, c->collectives);
   part.inPlace = placeOf(c, part.in);
   part.outPlace = placeOf(c, part.out);
   auto use = c->use;
@@ -491,13 +494,14 @@ int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, Tesse
     return fail(m, "a send outside a group");
   if (toldToFail("send") == c->device->ordinal)
     return fail(m, "NCCL: send failed, as it was told to");
-  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer, placeOf(c, from), captureOf(c)});
+  c->messages.sends.push_back(
+      {const_cast<void *>(from), bytes, peer, placeOf(c, from), captureOf(c, c->messagesWith[peer])});
   return TESSERA_OK;
 }
 int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)
     return fail(m, "a receive outside a group");
-  c->messages.receives.push_back({to, bytes, peer, placeOf(c, to), captureOf(c)});
+  c->messages.receives.push_back({to, bytes, peer, placeOf(c, to), captureOf(c, c->messagesWith[peer])});
   return TESSERA_OK;
 }
 

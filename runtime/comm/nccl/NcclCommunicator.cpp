@@ -67,6 +67,14 @@ public:
     return Status();
   }
 
+  Result<void *> keep(size_t bytes) override {
+    Result<DeviceMemory> memory = DeviceMemory::allocate(groups_->device, bytes);
+    if (!memory)
+      return memory.status();
+    kept_.push_back(std::move(*memory));
+    return static_cast<void *>(kept_.back().data());
+  }
+
   /// Members only meet here. Device::finish waits for enqueued work.
   Status barrier() override {
     void *token = nullptr;
@@ -204,7 +212,7 @@ private:
   const std::vector<int> ranks_;
   const std::unique_ptr<Communicator> channel_;
   const int me_;
-  std::vector<DeviceMemory> scratch_;
+  std::vector<DeviceMemory> scratch_, kept_;
   std::vector<std::pair<void *, void *>> registrations_; // memory, NCCL's handle
   // Values that halos are filled with, by value: an element.
   std::map<std::pair<int, double>, DeviceMemory> patterns_;

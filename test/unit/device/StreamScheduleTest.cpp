@@ -106,19 +106,19 @@ TEST_CASE("streams: conflicting steps are ordered, for random programs") {
         for (const StepInTime at : half)
           order.push_back({at.step, call});
     }
-    std::vector<Segment> segments = scheduleProgram(each, order, false);
-    REQUIRE(segments.size() == 1);
-    const Segment &segment = segments[0];
     std::vector<StepAccess> steps; // in time
     for (const StepInTime at : order)
       steps.push_back(each[at.step]);
+    std::vector<Segment> segments = scheduleProgram(steps, order, false);
+    REQUIRE(segments.size() == 1);
+    const Segment &segment = segments[0];
     REQUIRE(segment.steps.size() == steps.size());
     std::vector<std::set<int>> before = happensBefore(segment);
     bool communicates = false;
     for (size_t i = 0; i < steps.size(); ++i) {
       REQUIRE(segment.steps[i].at == order[i]);
       const bool comm = segment.steps[i].stream == TESSERA_COMM_STREAM;
-      REQUIRE(comm == steps[i].collective);
+      REQUIRE(comm == steps[i].amongRanks);
       // The first step of the second stream waits for something: recording demands it.
       if (comm && !communicates)
         REQUIRE(segment.steps[i].waitsFor >= 0);
@@ -157,7 +157,7 @@ TEST_CASE("streams: collectives through the host cut a program into segments") {
       kernels = !segment.onHost;
       for (const ScheduledStep &s : segment.steps) {
         CHECK(s.at.step == next);
-        CHECK(steps[next].collective == segment.onHost);
+        CHECK(steps[next].amongRanks == segment.onHost);
         CHECK(s.stream == TESSERA_COMPUTE_STREAM);
         ++next;
       }

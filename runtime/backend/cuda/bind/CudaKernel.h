@@ -25,17 +25,19 @@
 
 namespace tessera::rt::cuda {
 
-/// A device address, or a place in the kernel's scratch, which is only known when the plan is loaded.
+/// A device address, or a place in the kernel's scratch, which is only known when the plan is loaded. An address in a
+/// frame is that of calls with index 0.
 struct Place {
   bool scratch = false;
   uint64_t value = 0;    // address or offset
   uint64_t perIndex = 0; // bytes that are added once per index of the call (LoadedPlan::launch)
+  uint32_t period = 0;   // the index counts modulo this; 0: as it is
 };
 /// Addresses from here on stand for scratch memory; no real memory has them.
 constexpr uint64_t kScratchBase = uint64_t(1) << 60;
 inline Place at(const void *address) {
   const auto value = reinterpret_cast<uint64_t>(address);
-  return value >= kScratchBase ? Place{true, value - kScratchBase, 0} : Place{false, value, 0};
+  return value >= kScratchBase ? Place{true, value - kScratchBase} : Place{false, value};
 }
 
 /// Launches the only kernel of a translation unit. It is called k until it is compiled (run/KernelNames.h). Every
@@ -46,6 +48,7 @@ struct Launch {
   uint32_t block = 256;
   std::vector<Place> arguments;
   std::vector<uint64_t> table = {}; // lies in device memory, and its address is the last argument; empty: there is none
+  std::vector<uint32_t> addresses = {}; // the words of the table that are addresses
   uint32_t counters =
       0;               // of 32 bits, 0 before and after each run; their address is the last argument where there is no
                        // table; 0: there are none
@@ -95,7 +98,7 @@ struct CudaKernel {
 
   /// Reserves scratch, aligned to 256 bytes.
   Place reserve(uint64_t bytes) {
-    Place place{true, scratch, 0};
+    Place place{true, scratch};
     scratch += (bytes + 255) / 256 * 256;
     return place;
   }

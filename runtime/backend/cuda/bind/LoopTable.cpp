@@ -31,8 +31,10 @@ Launch inOneTable(const std::vector<const Launch *> &launches) {
   }
   for (const Launch *launch : launches) {
     all.table.push_back(uint64_t(launch->points));
-    for (const Place &place : launch->arguments)
+    for (const Place &place : launch->arguments) {
+      all.addresses.push_back(uint32_t(all.table.size()));
       all.table.push_back(place.value);
+    }
   }
   all.grid[0] = uint32_t(blocks);
   return all;

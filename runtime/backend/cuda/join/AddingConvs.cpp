@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/join/AddingConvs.h"
 
 #include "runtime/backend/cuda/join/ExpressionValues.h"
+#include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 
@@ -48,11 +49,8 @@ std::optional<size_t> writerOf(const plan::Program &program, const BufferUses &u
 }
 
 int readsAt(const plan::Step &step, const BufferUses &uses, uint32_t buffer) {
-  auto isSame = [&](uint32_t b) { return uses.root(b) == uses.root(buffer); };
-  if (step.has_collective())
-    return isSame(step.collective().input());
-  const auto &inputs = step.kernel().inputs();
-  return int(std::count_if(inputs.begin(), inputs.end(), isSame));
+  const std::vector<uint32_t> reads = readsOf(step);
+  return int(std::ranges::count_if(reads, [&](uint32_t b) { return uses.root(b) == uses.root(buffer); }));
 }
 
 /// Whether the convolution at `first` may write over the addend: it is made in the same section, and after that only

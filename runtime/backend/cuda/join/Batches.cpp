@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/join/Batches.h"
 
 #include "runtime/backend/cuda/bind/LoopTable.h"
+#include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 #include <map>
@@ -16,10 +17,8 @@ public:
       : joins_(joins), program_(program), calls_(calls), uses_(uses), options_(options), which_(which), take_(take) {
     for (int s = 0; s < program.steps_size(); ++s) {
       const plan::Step &step = program.steps(s);
-      if (step.has_collective())
-        lastRead_[uses.root(step.collective().input())] = size_t(s);
-      else if (which == BatchOf::LastWrites)
-        for (uint32_t in : step.kernel().inputs())
+      if (!step.has_kernel() || which == BatchOf::LastWrites)
+        for (uint32_t in : readsOf(step))
           lastRead_[uses.root(in)] = size_t(s);
     }
   }

@@ -2,6 +2,7 @@
 
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
+#include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 
@@ -17,14 +18,9 @@ BufferUses::BufferUses(const plan::Plan &plan)
     kept_[root(binding.buffer())] = true;
   for (const plan::Program &program : plan.programs())
     for (const plan::Step &step : program.steps()) {
-      if (step.has_collective()) {
-        ++reads_[root(step.collective().input())];
-        ++writes_[root(step.collective().output())];
-        continue;
-      }
-      for (uint32_t b : step.kernel().inputs())
+      for (uint32_t b : readsOf(step))
         ++reads_[root(b)];
-      for (uint32_t b : step.kernel().outputs())
+      for (uint32_t b : writesOf(step))
         ++writes_[root(b)];
     }
 }

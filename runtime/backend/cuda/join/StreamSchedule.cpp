@@ -19,7 +19,7 @@ bool conflict(const StepAccess &a, const StepAccess &b) {
 namespace {
 
 /// Makes one segment on two streams of what runs in [begin, end) of the order.
-Segment streams(const std::vector<StepAccess> &steps, const std::vector<StepInTime> &order, size_t begin, size_t end) {
+Segment streams(const std::vector<StepAccess> &inTime, const std::vector<StepInTime> &order, size_t begin, size_t end) {
   Segment segment;
   segment.events = 1;
   std::vector<int> placed[2]; // positions of each stream's steps in segment.steps
@@ -31,14 +31,14 @@ Segment streams(const std::vector<StepAccess> &steps, const std::vector<StepInTi
     return records;
   };
   for (size_t s = begin; s < end; ++s) {
-    const StepAccess &access = steps[order[s].step];
+    const StepAccess &access = inTime[s];
     ScheduledStep next;
     next.at = order[s];
-    next.stream = access.collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
+    next.stream = access.amongRanks ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
     const int me = next.stream;
     const std::vector<int> &others = placed[me == TESSERA_COMM_STREAM ? TESSERA_COMPUTE_STREAM : TESSERA_COMM_STREAM];
     for (auto other = others.rbegin(); other != others.rend() && *other > waited[me]; ++other)
-      if (conflict(steps[segment.steps[size_t(*other)].at.step], access)) {
+      if (conflict(inTime[begin + size_t(*other)], access)) {
         next.waitsFor = eventAfter(*other);
         waited[me] = *other;
         break;
@@ -55,14 +55,14 @@ Segment streams(const std::vector<StepAccess> &steps, const std::vector<StepInTi
 
 } // namespace
 
-std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, const std::vector<StepInTime> &order,
-                                     bool collectivesOnHost) {
+std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &inTime, const std::vector<StepInTime> &order,
+                                     bool ranksMeetOnHost) {
   std::vector<Segment> segments;
   for (size_t begin = 0; begin < order.size();) {
     size_t end = order.size();
-    if (collectivesOnHost) {
+    if (ranksMeetOnHost) {
       end = begin;
-      while (end < order.size() && !steps[order[end].step].collective)
+      while (end < order.size() && !inTime[end].amongRanks)
         ++end;
       if (end == begin) {
         Segment host;
@@ -73,7 +73,7 @@ std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, const
         continue;
       }
     }
-    segments.push_back(streams(steps, order, begin, end));
+    segments.push_back(streams(inTime, order, begin, end));
     begin = end;
   }
   return segments;
@@ -84,16 +84,11 @@ std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vect
   const std::vector<int> messages = messagesOf(program);
   for (const plan::Step &step : program.steps()) {
     StepAccess access;
-    access.collective = step.has_collective();
-    if (access.collective) {
-      access.reads.push_back(buffers[step.collective().input()]);
-      access.writes.push_back(buffers[step.collective().output()]);
-    } else {
-      for (uint32_t b : step.kernel().inputs())
-        access.reads.push_back(buffers[b]);
-      for (uint32_t b : step.kernel().outputs())
-        access.writes.push_back(buffers[b]);
-    }
+    access.amongRanks = !step.has_kernel();
+    for (uint32_t b : readsOf(step))
+      access.reads.push_back(buffers[b]);
+    for (uint32_t b : writesOf(step))
+      access.writes.push_back(buffers[b]);
     accesses.push_back(std::move(access));
   }
   // All of a message happens at its first step. So that nothing comes between, every member has the accesses of all.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
 
 namespace tessera::rt::cuda {
@@ -54,10 +55,6 @@ Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> devic
     return Status::error(
         "the plan is reproducible (--reproducible), which the backend cuda is not: its libraries choose "
         "how to add by the shapes of a rank; run it on the backend cpu, or compile it without");
-  if (plan.stages() > 1 || plan.frames_size() > 0)
-    return Status::error(
-        "the plan is a stage of a pipeline, which the backend cuda does not run; run it on the backend "
-        "cpu, or compile it without stages");
   // Calls are checked once before memory is allocated, and then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
@@ -221,9 +218,30 @@ Status CudaPlan::placeScalars() {
   return Status();
 }
 
+/// So many bytes further than at an address of the device calls with this index find what begins there.
+uint64_t CudaPlan::shiftAt(uint64_t address, uint32_t index) const {
+  const auto begin = reinterpret_cast<uint64_t>(arena_.data());
+  return address < begin || address >= begin + arena_.size() ? 0 : shiftOf(address - begin, index);
+}
+
+/// In how many combinations of places the operands of a launch with a table lie, in calls with indices below this one.
+uint64_t CudaPlan::variantsOf(const Launch &launch, uint64_t indices) const {
+  const auto begin = reinterpret_cast<uint64_t>(arena_.data());
+  uint64_t places = 1;
+  for (uint32_t word : launch.addresses)
+    if (const uint64_t address = launch.table[word];
+        places < indices && address >= begin && address < begin + arena_.size())
+      places = std::lcm(places, uint64_t(slotsOf(address - begin)));
+  return std::min(places, indices);
+}
+
 /// Writes the tables of all launches, which say addresses in the arena and so do not change, into memory of their own,
-/// and zeros for their counters.
+/// and zeros for their counters. A launch whose operands lie in frames has a table for each combination of places.
 Status CudaPlan::placeTables() {
+  uint64_t indices = 1; // of all calls
+  for (const plan::Program &program : plan().programs())
+    for (const plan::Call &call : program.calls())
+      indices = std::max(indices, uint64_t(call.index()) + 1);
   std::vector<uint64_t> all;
   std::vector<std::pair<Launch *, size_t>> launches; // where the table begins
   forEachKernel([&](Kernel &kernel) {
@@ -231,7 +249,12 @@ Status CudaPlan::placeTables() {
       if (auto *launch = std::get_if<Launch>(&bound.action);
           launch && (!launch->table.empty() || launch->counters > 0)) {
         launches.emplace_back(launch, all.size());
-        all.insert(all.end(), launch->table.begin(), launch->table.end());
+        for (uint32_t index = 0; index < variantsOf(*launch, indices); ++index) {
+          const size_t begin = all.size();
+          all.insert(all.end(), launch->table.begin(), launch->table.end());
+          for (uint32_t word : launch->addresses)
+            all[begin + word] += shiftAt(launch->table[word], index);
+        }
         all.insert(all.end(), launch->table.empty() ? (launch->counters + 1) / 2 : 0, 0);
       }
   });
@@ -240,8 +263,11 @@ Status CudaPlan::placeTables() {
   if (!tables)
     return tables.status().context("tables of kernels");
   tables_ = std::move(*tables);
-  for (const auto &[launch, begin] : launches)
-    launch->arguments.push_back(at(tables_.data() + begin * sizeof(uint64_t)));
+  for (const auto &[launch, begin] : launches) {
+    Place &place = launch->arguments.emplace_back(at(tables_.data() + begin * sizeof(uint64_t)));
+    place.perIndex = launch->table.size() * sizeof(uint64_t);
+    place.period = uint32_t(variantsOf(*launch, indices));
+  }
   return copyIn(tables_.data(), reinterpret_cast<const char *>(all.data()), bytes);
 }
 

@@ -32,8 +32,10 @@ public:
 
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size() + tables_.size() + inputBytes_ + snapshotBytes_; }
-  Status upload(uint32_t buffer, const void *host) override;
-  Status download(uint32_t buffer, void *host) override;
+  Status upload(uint32_t buffer, const void *host) override { return uploadAt(buffer, 0, host); }
+  Status download(uint32_t buffer, void *host) override { return downloadAt(buffer, 0, host); }
+  Status uploadAt(uint32_t buffer, uint32_t index, const void *host) override;
+  Status downloadAt(uint32_t buffer, uint32_t index, void *host) override;
   Status launch(uint32_t program, uint32_t step, uint32_t index) override;
   Status synchronize() override;
   Capabilities capabilities() override;
@@ -87,6 +89,8 @@ private:
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   Status compile(const LoadOptions &options);
   Status placeTables();
+  uint64_t variantsOf(const Launch &launch, uint64_t indices) const;
+  uint64_t shiftAt(uint64_t address, uint32_t index) const;
   Status copyIn(char *to, const char *from, size_t bytes);
   Status placeScalars();
   Status tell(uint32_t program);

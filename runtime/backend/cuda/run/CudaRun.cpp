@@ -23,7 +23,7 @@ int waitsOfCompute(const Segment &segment) {
 
 } // namespace
 
-Status CudaPlan::upload(uint32_t buffer, const void *host) {
+Status CudaPlan::uploadAt(uint32_t buffer, uint32_t index, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   toldBy_.reset();
   const TensorView &v = buffers()[buffer];
@@ -34,7 +34,7 @@ Status CudaPlan::upload(uint32_t buffer, const void *host) {
     convertLayout(converted.data(), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
     from = converted.data();
   }
-  return copyIn(v.as<char>(), from, v.bytes());
+  return copyIn(static_cast<char *>(addressAt(buffer, index)), from, v.bytes());
 }
 
 /// The contents go through pinned memory piece by piece. The caller goes on while the copies run, until the pinned
@@ -55,12 +55,12 @@ Status CudaPlan::copyIn(char *to, const char *from, size_t bytes) {
   return Status();
 }
 
-Status CudaPlan::download(uint32_t buffer, void *host) {
+Status CudaPlan::downloadAt(uint32_t buffer, uint32_t index, void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
   std::vector<char> held(v.layout.plain() ? 0 : v.bytes());
   char *to = held.empty() ? static_cast<char *>(host) : held.data();
-  const char *from = v.as<char>();
+  const auto *from = static_cast<const char *>(addressAt(buffer, index));
   TESSERA_RETURN_IF_ERROR(synchronize()); // after this all pinned memory is free
   for (const Scalar &scalar : scalars_)
     if (scalar.buffer == buffer && toldBy_ == scalar.program) {
@@ -131,8 +131,8 @@ Status CudaPlan::synchronize() {
 }
 
 void *CudaPlan::resolve(const Place &place, uint32_t index) const {
-  const uint64_t value = place.value + index * place.perIndex;
-  return place.scratch ? scratch_.data() + value : reinterpret_cast<void *>(value);
+  const uint64_t value = place.value + (place.period ? index % place.period : index) * place.perIndex;
+  return place.scratch ? scratch_.data() + value : reinterpret_cast<void *>(value + shiftAt(place.value, index));
 }
 
 Status CudaPlan::run(const Bound &bound, const Kernel &kernel, uint32_t index) {
@@ -231,9 +231,18 @@ std::optional<ProgramRunner::AsRun> CudaPlan::asRun(uint32_t program, uint32_t n
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
   std::vector<StepInTime> order;
-  for (const StepInTime at : TimeOrder(plan().programs(int(program))))
+  std::vector<StepAccess> inTime;
+  for (const StepInTime at : TimeOrder(plan().programs(int(program)))) {
     order.push_back(at);
-  state.segments = scheduleProgram(joins_[program].accesses(), order, onHost);
+    StepAccess &access = inTime.emplace_back(joins_[program].accesses()[at.step]);
+    for (auto *ranges : {&access.reads, &access.writes})
+      for (ByteRange &range : *ranges) {
+        const uint64_t shift = shiftOf(range.begin, at.index);
+        range.begin += shift;
+        range.end += shift;
+      }
+  }
+  state.segments = scheduleProgram(inTime, order, onHost);
   state.graphs.assign(state.segments.size(), nullptr);
   state.timedGraphs = state.graphs;
   state.onHost = onHost;
@@ -278,8 +287,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
   for (const ScheduledStep &s : segment.steps) {
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
-    const bool collective = step(program, s.at.step).has_collective();
-    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.at) : runPlace(program, s.at));
+    TESSERA_RETURN_IF_ERROR(step(program, s.at.step).has_kernel() ? runPlace(program, s.at) : collectives.run(s.at));
     if (s.records >= 0)
       TESSERA_RETURN_IF_ERROR(record(s.stream, events[size_t(s.records)]));
   }
