@@ -224,9 +224,10 @@ def evaluates_and_infers(c):
 
 @case
 def float16_trains(c):
-    """Close to float32, on every mesh; a small scale loses gradients that the default keeps."""
+    """Close to float32, on every mesh; a small scale loses gradients that the default keeps. Steps are small: after large ones
+    maxima and ReLUs choose other elements, and float16 with sums in float64 is 0.4 % from float32 for some images."""
     data = random_data(c, (1, 28, 28))
-    for optimizer in ("sgd:lr=0.002,momentum=0.9", "adam:lr=0.0001"):
+    for optimizer in ("sgd:lr=0.0002,momentum=0.9", "adam:lr=0.0001"):
         options = ("--optimizer", optimizer)
         single, half = (c.losses(c.compile("lenet_train", p, *options), data) for p in ("f32", "f16"))
         np.testing.assert_allclose(half, single, rtol=1e-3)
