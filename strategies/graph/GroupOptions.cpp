@@ -466,6 +466,7 @@ std::vector<std::shared_ptr<const GroupOptions>> OptionBuilder::options(llvm::Ar
   const std::vector<const CostModel *> models = model_.perThread(threads);
   std::vector<int> first;                             // groups that differ: the first of equal ones
   std::vector<size_t> of;                             // by group: which of them
+  std::vector<GroupHeads *> headsOf;                  // of those groups; null: an argument is at the head
   std::vector<std::pair<int, GroupHeads *>> unpriced; // operators and their heads
   std::map<std::vector<int64_t>, size_t> byKey;
   std::set<GroupHeads *> seen;
@@ -479,22 +480,18 @@ std::vector<std::shared_ptr<const GroupOptions>> OptionBuilder::options(llvm::Ar
     if (!fresh)
       continue;
     first.push_back(c);
-    if (head < 0)
-      continue;
-    if (GroupHeads &known = heads(head); !known && seen.insert(&known).second)
-      unpriced.push_back({head, &known});
+    GroupHeads *known = headsOf.emplace_back(head < 0 ? nullptr : &heads(head));
+    if (known && !*known && seen.insert(known).second)
+      unpriced.push_back({head, known});
   }
   inParallel(threads, unpriced.size(), [&](size_t i, size_t thread) {
     auto [op, known] = unpriced[i];
     *known = std::make_shared<const std::vector<GroupHead>>(priceHeads(op, *models[thread]));
   });
-  std::vector<GroupHeads> headsOf;
-  for (int c : first)
-    headsOf.push_back(groups_.list[c].arg < 0 ? heads(groups_.list[c].ops.front()) : nullptr);
   std::vector<std::shared_ptr<const GroupOptions>> made(first.size()), list;
   inParallel(threads, first.size(), [&](size_t i, size_t thread) {
     made[i] = std::make_shared<const GroupOptions>(
-        optionsOf(first[i], pinned[first[i]], std::move(headsOf[i]), *models[thread]));
+        optionsOf(first[i], pinned[first[i]], headsOf[i] ? *headsOf[i] : nullptr, *models[thread]));
   });
   for (size_t i : of)
     list.push_back(made[i]);
