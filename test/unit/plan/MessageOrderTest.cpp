@@ -25,11 +25,16 @@ struct Operation {
   int64_t number = 0; // of the message in its channel
 };
 
-/// The operations of all ranks, if sends leave when `departures` says so.
-std::vector<std::deque<Operation>> operations(const std::vector<plan::Plan> &plans) {
+std::vector<std::vector<int64_t>> meetingsOfAll(const std::vector<plan::Plan> &plans) {
   std::vector<std::vector<int64_t>> meetings;
   for (const plan::Plan &p : plans)
     meetings.push_back(meetingsOf(p, p.programs(0)));
+  return meetings;
+}
+
+/// The operations of all ranks, if sends leave when `departures` says so.
+std::vector<std::deque<Operation>> operations(const std::vector<plan::Plan> &plans) {
+  std::vector<std::vector<int64_t>> meetings = meetingsOfAll(plans);
   std::vector<std::deque<Operation>> all(plans.size());
   for (int r = 0; r < int(plans.size()); ++r) {
     const plan::Plan &p = plans[size_t(r)];
@@ -106,9 +111,7 @@ TEST_CASE("a message that nobody takes yet leaves later") {
   addReceive(plans[1], 0, 0);
   addSend(plans[1], 0, 1);
   addReceive(plans[1], 0, 0);
-  std::vector<std::vector<int64_t>> meetings;
-  for (const plan::Plan &p : plans)
-    meetings.push_back(meetingsOf(p, p.programs(0)));
+  std::vector<std::vector<int64_t>> meetings = meetingsOfAll(plans);
   CHECK(*departures(meetings, 0) == std::vector<Departure>{{{0, 0}, {0, 0}, 0}, {{2, 0}, {1, 0}, 0}});
   CHECK(*departures(meetings, 1) == std::vector<Departure>{{{1, 0}, {1, 0}, 0}});
   CHECK(ends(operations(plans)));
@@ -161,9 +164,7 @@ TEST_CASE("ranks that wait for each other for ever are named") {
   addSend(plans[0], 1, 0);
   addReceive(plans[1], 0, 0);
   addSend(plans[1], 0, 0);
-  std::vector<std::vector<int64_t>> meetings;
-  for (const plan::Plan &p : plans)
-    meetings.push_back(meetingsOf(p, p.programs(0)));
+  std::vector<std::vector<int64_t>> meetings = meetingsOfAll(plans);
   CHECK_THAT(departures(meetings, 0).status().message(), Catch::Contains("rank 0 waits for other ranks for ever"));
   meetings[1].pop_back();
   CHECK_THAT(departures(meetings, 0).status().message(), Catch::Contains("rank 1 does not say"));
