@@ -74,10 +74,10 @@ public:
     }
     if (decoder.run(orders))
       keep(decoder.start());
-    if (decoder.greedy(place))
-      keep(decoder.start());
-    if (decoder.greedy(longestPaths(graph_).tail))
-      keep(decoder.start());
+    // What is sent early may leave too little memory for what would free some.
+    for (const std::vector<int64_t> &priorities : {place, longestPaths(graph_).tail})
+      if (decoder.greedy(priorities) || (rule_.room >= 0 && decoder.cautious(priorities, taskOrder(graph_))))
+        keep(decoder.start());
     return best;
   }
 

@@ -2,8 +2,96 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 namespace tessera::strategies {
+
+/// What memory holds from here on if the tasks that have not started follow in a fixed order, one after the other.
+class MemoryAhead {
+public:
+  MemoryAhead(const TaskGraph &graph, const std::vector<int> &order)
+      : graph_(graph), order_(order), place_(graph.tasks.size()), started_(graph.tasks.size(), 0),
+        last_(graph.buffers.size()), most_(graph.pools.size()), added_(graph.pools.size()) {
+    while (leaves_ < order.size())
+      leaves_ *= 2;
+    for (size_t pool = 0; pool < graph.pools.size(); ++pool) {
+      most_[pool].assign(2 * leaves_, 0);
+      added_[pool].assign(2 * leaves_, 0);
+    }
+    for (size_t i = 0; i < order.size(); ++i)
+      place_[size_t(order[i])] = i;
+    for (size_t b = 0; b < graph.buffers.size(); ++b) {
+      const TaskBuffer &buffer = graph.buffers[b];
+      const size_t begin = place_[size_t(buffer.maker)];
+      last_[b] = begin;
+      for (int user : buffer.users)
+        last_[b] = std::max(last_[b], place_[size_t(user)]);
+      add(buffer.pool, begin, last_[b] + 1, buffer.bytes);
+    }
+  }
+
+  /// Whether the order has the memory, with `bytes` more until the place of `task`.
+  bool allows(int task, int pool, int64_t bytes) const {
+    return within(pool, next_, place_[size_t(task)], graph_.pools[size_t(pool)].limit - bytes);
+  }
+  bool allowsOrder() const {
+    for (size_t pool = 0; pool < graph_.pools.size(); ++pool)
+      if (!within(int(pool), 0, order_.size(), graph_.pools[pool].limit))
+        return false;
+    return true;
+  }
+  void take(int task, int pool, int64_t bytes) { add(pool, next_, place_[size_t(task)], bytes); }
+  void begins(int task) {
+    started_[size_t(task)] = 1;
+    while (next_ < order_.size() && started_[size_t(order_[next_])])
+      ++next_;
+  }
+  void frees(int buffer) {
+    const TaskBuffer &freed = graph_.buffers[size_t(buffer)];
+    add(freed.pool, next_, last_[size_t(buffer)] + 1, -freed.bytes);
+  }
+
+private:
+  bool within(int pool, size_t begin, size_t end, int64_t limit) const {
+    return begin >= end || graph_.pools[size_t(pool)].limit < 0 || most(pool, 1, 0, leaves_, begin, end) <= limit;
+  }
+  void add(int pool, size_t begin, size_t end, int64_t bytes) {
+    if (begin < end && graph_.pools[size_t(pool)].limit >= 0)
+      add(pool, 1, 0, leaves_, begin, end, bytes);
+  }
+  // A tree over the places: of a node's own places, the most is without what was added to nodes above it.
+  void add(int pool, size_t node, size_t from, size_t to, size_t begin, size_t end, int64_t bytes) {
+    if (end <= from || to <= begin)
+      return;
+    std::vector<int64_t> &most = most_[size_t(pool)], &added = added_[size_t(pool)];
+    if (begin <= from && to <= end) {
+      most[node] += bytes;
+      added[node] += bytes;
+      return;
+    }
+    const size_t middle = (from + to) / 2;
+    add(pool, 2 * node, from, middle, begin, end, bytes);
+    add(pool, 2 * node + 1, middle, to, begin, end, bytes);
+    most[node] = added[node] + std::max(most[2 * node], most[2 * node + 1]);
+  }
+  int64_t most(int pool, size_t node, size_t from, size_t to, size_t begin, size_t end) const {
+    if (end <= from || to <= begin)
+      return std::numeric_limits<int64_t>::min() / 2;
+    if (begin <= from && to <= end)
+      return most_[size_t(pool)][node];
+    const size_t middle = (from + to) / 2;
+    return added_[size_t(pool)][node] +
+           std::max(most(pool, 2 * node, from, middle, begin, end), most(pool, 2 * node + 1, middle, to, begin, end));
+  }
+
+  const TaskGraph &graph_;
+  const std::vector<int> &order_;
+  std::vector<size_t> place_; // by task
+  std::vector<char> started_; // by task
+  std::vector<size_t> last_;  // by buffer: place of the last task that uses it
+  size_t leaves_ = 1, next_ = 0;
+  std::vector<std::vector<int64_t>> most_, added_; // by pool
+};
 
 Decoder::Decoder(const TaskGraph &graph)
     : graph_(graph), later_(graph.tasks.size()), taken_(graph.tasks.size()), made_(graph.tasks.size()),
@@ -84,6 +172,15 @@ bool Decoder::fits(int task) const {
     if (graph_.pools[use.pool].limit >= 0 && bytes > graph_.pools[use.pool].limit)
       return false;
   }
+  if (ahead_)
+    for (size_t pool = 0; pool < graph_.pools.size(); ++pool) {
+      int64_t bytes = 0;
+      for (const auto *uses : {&taken_[task], &made_[task]})
+        for (const PoolUse &use : *uses)
+          bytes += use.pool == int(pool) ? use.bytes : 0;
+      if (bytes > 0 && !ahead_->allows(task, int(pool), bytes))
+        return false;
+    }
   return true;
 }
 
@@ -113,6 +210,12 @@ void Decoder::begin(int task, int64_t time) {
     busy_[r] = 1;
     lastOn_[r] = task;
   }
+  if (ahead_) {
+    for (const auto *uses : {&taken_[task], &made_[task]})
+      for (const PoolUse &use : *uses)
+        ahead_->take(task, use.pool, use.bytes);
+    ahead_->begins(task);
+  }
   for (const PoolUse &use : taken_[task])
     held_[use.pool] += use.bytes;
   // Memory for buffers that the task makes at its end is set aside now, less what it frees there.
@@ -139,6 +242,8 @@ void Decoder::end(int task, int64_t time) {
     if (--usersLeft_[b] == 0) {
       held_[graph_.buffers[b].pool] -= graph_.buffers[b].bytes;
       lastFreed_[graph_.buffers[b].pool] = task;
+      if (ahead_)
+        ahead_->frees(b);
     }
   for (const Need &next : later_[task]) {
     if (int64_t ready = time + next.lag; ready >= readyAt_[next.task]) {
@@ -231,6 +336,16 @@ bool Decoder::greedy(const std::vector<int64_t> &priorities) {
     }
     return best;
   });
+}
+
+bool Decoder::cautious(const std::vector<int64_t> &priorities, const std::vector<int> &order) {
+  MemoryAhead ahead(graph_, order);
+  if (!ahead.allowsOrder())
+    return false;
+  ahead_ = &ahead;
+  const bool done = greedy(priorities);
+  ahead_ = nullptr;
+  return done;
 }
 
 Orders Decoder::orders() const {

@@ -22,6 +22,8 @@ namespace tessera::strategies {
 /// The tasks of every resource, in order.
 using Orders = std::vector<std::vector<int>>;
 
+class MemoryAhead; // Decode.cpp
+
 class Decoder {
 public:
   /// The graph passes checkTaskGraph and outlives the decoder.
@@ -32,6 +34,9 @@ public:
   /// Runs the tasks without an order. Of the tasks that can start, the one with the largest priority does. False: the
   /// tasks that have started leave too little memory.
   bool greedy(const std::vector<int64_t> &priorities);
+  /// The same, but a task starts early only where the memory that it takes leaves enough for all others, one after the
+  /// other in `order`. That has all tasks, each behind what it needs. False: it takes too much memory itself.
+  bool cautious(const std::vector<int64_t> &priorities, const std::vector<int> &order);
 
   // The functions below speak of the last run, which must have succeeded.
   const StartTimes &start() const { return start_; }
@@ -73,6 +78,7 @@ private:
   std::vector<int> loose_;                     // tasks without resources that are ready
   Orders ready_;                               // per resource: tasks that are ready, and some that have started
   std::vector<int> chain_;
+  MemoryAhead *ahead_ = nullptr; // of a cautious run
 };
 
 } // namespace tessera::strategies

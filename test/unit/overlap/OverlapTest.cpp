@@ -125,6 +125,19 @@ TEST_CASE("what is in flight is memory") {
   CHECK(!overlap(tight.flow, tight.rule));
 }
 
+TEST_CASE("what is sent early leaves memory for what comes first") {
+  Program p;
+  const int first = p.kernel({p.x}, 100, 4), second = p.kernel({first}, 100, 6), third = p.kernel({second}, 100);
+  const int fetched = p.flow.addValue({8}, 4);
+  p.flow.addStep(LoopPart::None, {p.x}, {fetched});
+  p.rule.times.push_back({90, /*link=*/0});
+  p.kernel({third, fetched}, 100);
+  CHECK(p.found().predicted == 400);
+  p.rule.room = 10; // of which the second kernel needs all
+  CHECK(p.found().predicted == 400);
+  CHECK(p.found().peakBytes <= 10);
+}
+
 TEST_CASE("sections come one after the other, and the body runs for each micro-batch") {
   Program p;
   p.rule.runs = 4;

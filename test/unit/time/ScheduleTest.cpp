@@ -2,6 +2,7 @@
 // proven.
 #include "strategies/time/Schedule.h"
 #include "strategies/time/Bound.h"
+#include "strategies/time/Decode.h"
 #include "strategies/time/Simulate.h"
 #include "strategies/time/TaskGraphIO.h"
 
@@ -184,4 +185,60 @@ TEST_CASE("the same options give the same schedule, and a stop ends it") {
   std::atomic<bool> stop = true;
   Schedule found = schedule(graph, {.work = 1000, .stop = &stop});
   CHECK(simulate(graph, found.start).error == "");
+}
+
+TEST_CASE("what starts early leaves memory for what comes first") {
+  TaskGraph graph;
+  graph.resources = {"processor", "link"};
+  graph.pools = {{"memory", 10}};
+  graph.tasks = {{"first", 10, {0}, {}},
+                 {"second", 10, {0}, {{0}}},
+                 {"third", 10, {0}, {{1}}},
+                 {"fetch", 10, {1}, {}},
+                 {"fourth", 10, {0}, {{2}, {3}}}};
+  graph.buffers = {{0, 4, 0, false, {1}}, {0, 6, 1, false, {2}}, {0, 4, 3, false, {4}}};
+  Decoder decoder(graph);
+  const std::vector<int64_t> priorities = {5, 4, 3, 2, 1};
+  CHECK(!decoder.greedy(priorities)); // beside the first task; then nothing is left for the second
+  REQUIRE(decoder.cautious(priorities, taskOrder(graph)));
+  CHECK(decoder.start() == StartTimes{0, 10, 20, 20, 30});
+  graph.pools[0].limit = 9; // the second task needs 10
+  CHECK(!Decoder(graph).cautious(priorities, taskOrder(graph)));
+}
+
+TEST_CASE("a cautious schedule ends wherever one task after the other fits") {
+  std::mt19937 random(17);
+  int stuck = 0;
+  for (int round = 0; round < 2000; ++round) {
+    TaskGraph graph = randomGraph(random, 3 + int(random() % 12));
+    for (MemoryPool &pool : graph.pools)
+      pool.limit = -1;
+    const std::vector<int> order = taskOrder(graph);
+    StartTimes inLine(graph.tasks.size());
+    int64_t end = 0;
+    for (int t : order) {
+      for (const Need &need : graph.tasks[size_t(t)].needs)
+        end = std::max(end, inLine[size_t(need.task)] + graph.tasks[size_t(need.task)].duration + need.lag);
+      inLine[size_t(t)] = end;
+      end += graph.tasks[size_t(t)].duration;
+    }
+    TaskGraph early = graph; // what a task makes at its end counts from its start on
+    for (TaskBuffer &buffer : early.buffers)
+      buffer.fromEnd = false;
+    const std::vector<int64_t> peak = simulate(early, inLine).peak;
+    std::vector<int64_t> priorities;
+    for (size_t t = 0; t < graph.tasks.size(); ++t)
+      priorities.push_back(int64_t(random() % 20));
+    for (size_t pool = 0; pool < peak.size(); ++pool)
+      graph.pools[pool].limit = peak[pool];
+    Decoder decoder(graph);
+    stuck += !decoder.greedy(priorities);
+    REQUIRE(decoder.cautious(priorities, order));
+    CHECK(simulate(graph, decoder.start()).error.empty());
+    if (peak[0] == 0)
+      continue;
+    --graph.pools[0].limit;
+    CHECK(!Decoder(graph).cautious(priorities, order));
+  }
+  CHECK(stuck > 20);
 }
