@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/Branch.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/bound/BothSides.h"
 #include "strategies/search/local/Neighbourhood.h"
 #include "strategies/search/problem/MemoryPoints.h"
 #include "strategies/search/reduce/LayerFolding.h"
@@ -112,12 +113,12 @@ public:
 private:
   bool round(Scope &scope);
   enum class Next { Phase, Round, Proven };
-  Next phase(Scope &scope, const FlatProblem &flat, Dual &dual, std::vector<Neighbourhood> &searches, int number,
-             double &share);
+  Next phase(Scope &scope, const FlatProblem &flat, Dual &dual, BothSides &sides, std::vector<Neighbourhood> &searches,
+             int number, double &share);
   void startTree(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share);
   bool finishTree(double share);
   void startFolded(const Problem &problem);
-  void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share);
+  void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, BothSides &sides, double share);
   int64_t search(Neighbourhood &search, double share) const;
   int64_t searchOn(Neighbourhood &search, double share, double &work) const;
   void improve(const Scope &scope, const FlatProblem &flat, std::vector<Neighbourhood> &searches, double share);
@@ -168,7 +169,8 @@ private:
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
 
-void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
+void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, BothSides &sides,
+                             double share) {
   const double end = best_.work + share, before = dual.best();
   int passes = 0;
   const int unpriced = pricesGiven_ && !raised_ ? kPassesAtGivenPrices : kPassesUnpriced;
@@ -179,6 +181,8 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
     dual.pass();
     ++passes;
     best_.work += dual.passWork();
+    if (!flat.room.empty())
+      best_.work += sides.see(dual);
     if (!flat.room.empty() && passes > unpriced)
       dual.stepPrices(target());
   }
@@ -367,6 +371,7 @@ bool ExactSearch::round(Scope &scope) {
   log("%d variables, %zu options, %zu memory points, best %ld, bound %ld", flat.count(), flat.costs.size(),
       flat.room.size(), long(best_.solution.cost), long(best_.solution.lowerBound));
   Dual dual(flat);
+  BothSides sides(flat);
   if (pricesGiven_ && !raised_)
     prices_ = gatherPrices(prices_, problem.points);
   std::vector<double> local;
@@ -384,7 +389,7 @@ bool ExactSearch::round(Scope &scope) {
     }
     startTree(scope, flat, dual, share);
     const double shareNow = share;
-    next = this->phase(scope, flat, dual, searches, phase, share);
+    next = this->phase(scope, flat, dual, sides, searches, phase, share);
     if (finishTree(shareNow))
       next = Next::Proven;
   }
@@ -433,9 +438,9 @@ bool ExactSearch::finishTree(double share) {
   return treeDone_;
 }
 
-ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual &dual,
+ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual &dual, BothSides &sides,
                                      std::vector<Neighbourhood> &searches, int number, double &share) {
-  auto raise = [&] { raiseBound(scope.problem, flat, dual, share); };
+  auto raise = [&] { raiseBound(scope.problem, flat, dual, sides, share); };
   if (number == 0)
     raise();
   else
@@ -454,6 +459,14 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
     for (Neighbourhood &search : fresh) {
       search.setPrices(dual.prices());
       search.restart(dual.answer());
+    }
+    // Of equal layers that answer has all alike, and so have those before it. A mix of two may be better than any yet.
+    if (sides.known()) {
+      Neighbourhood mix(flat, sides.fitting(), dual.prices(), options_.seed);
+      mix.merge(sides.exceeding(), best_.work);
+      log("mix of the bound's answers: %.0f", mix.bestCost());
+      if (mix.bestCost() < target())
+        fresh[0].restart(mix.best());
     }
     improve(scope, flat, fresh, share);
     for (Neighbourhood &search : fresh)

@@ -37,6 +37,8 @@ public:
   void stepPrices(double target);
   void setPrices(std::vector<double> newPrices);
   const std::vector<double> &prices() const { return prices_.values(); }
+  /// Those of the best bound.
+  const std::vector<double> &bestPrices() const { return bestPrice_; }
   double bound() const { return last_; }
   double best() const { return bestBound_; }
   /// Goes back to the prices and messages of the best bound.

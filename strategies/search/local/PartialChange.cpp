@@ -19,25 +19,36 @@ constexpr double kSetUpWork = 4;  // per memory point and member
 constexpr double kTooMuch = 1e15; // a change of cost beside which units get lost
 } // namespace
 
+/// Whether it makes a difference to the edge of member i, with so many options, and j that both change.
+bool PartialChange::joins(const FlatLink &link, size_t columns, int32_t i, int32_t j, const Answer &from,
+                          const Answer &to) const {
+  const double *before = &flat_.matrices[link.from + size_t(from[size_t(j)]) * columns];
+  const double *after = &flat_.matrices[link.from + size_t(to[size_t(j)]) * columns];
+  const size_t old = size_t(from[size_t(i)]), fresh = size_t(to[size_t(i)]);
+  return after[fresh] - after[old] != before[fresh] - before[old];
+}
+
 /// Splits the changed members into parts: members that edges join belong to one part.
 void PartialChange::split(const std::vector<int32_t> &members, const Answer &from, const Answer &to) {
   parts_.clear();
-  std::vector<char> seen(members.size(), 0);
+  part_.assign(members.size(), -1);
   std::vector<int32_t> stack;
   for (size_t i = 0; i < members.size(); ++i) {
-    if (from[i] == to[i] || seen[i])
+    if (from[i] == to[i] || part_[i] >= 0)
       continue;
+    const auto part = int32_t(parts_.size());
     parts_.emplace_back();
-    seen[i] = 1;
+    part_[i] = part;
     stack.assign(1, int32_t(i));
     while (!stack.empty()) {
       const int32_t k = stack.back();
       stack.pop_back();
       parts_.back().members.push_back(k);
-      for (const FlatLink &link : flat_.links[size_t(members[size_t(k)])]) {
+      const int32_t v = members[size_t(k)];
+      for (const FlatLink &link : flat_.links[size_t(v)]) {
         const int32_t j = place_[size_t(link.other)];
-        if (j >= 0 && !seen[size_t(j)]) {
-          seen[size_t(j)] = 1;
+        if (j >= 0 && part_[size_t(j)] < 0 && joins(link, size_t(flat_.size(v)), k, j, from, to)) {
+          part_[size_t(j)] = part;
           stack.push_back(j);
         }
       }
@@ -53,7 +64,9 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
     const size_t old = size_t(from[size_t(i)]), fresh = size_t(to[size_t(i)]), n = size_t(flat_.size(v));
     part.change += flat_.costs[flat_.first[v] + fresh] - flat_.costs[flat_.first[v] + old];
     for (const FlatLink &link : flat_.links[v]) {
-      const int32_t j = place_[size_t(link.other)];
+      int32_t j = place_[size_t(link.other)];
+      if (j >= 0 && part_[size_t(j)] != part_[size_t(i)])
+        j = -1; // each change costs the same with and without the other
       if (j >= 0 && j < i)
         continue; // counted with the other member
       const double *m = &flat_.matrices[link.from];

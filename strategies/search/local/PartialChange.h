@@ -1,9 +1,9 @@
 //===- PartialChange.h - which parts of a change to make ----------------------------------------===//
 //
-// A better answer that exceeds the memory is seldom useless: where it differs from an answer that fits, it does so
-// in parts that no edge joins, and each part can be taken alone. Parts are left out, those first that free most of
-// what is exceeded for the least loss; then what fits after all is taken again, and what only saves memory that
-// nobody needs is given up.
+// A better answer that exceeds the memory is seldom useless: where it differs from an answer that fits, it does so in
+// parts that no edge joins, and each part can be taken alone. An edge joins two variables only if what the change of
+// one costs depends on that of the other. Parts are left out, those first that free most of what is exceeded for the
+// least loss; then what fits after all is taken again, and what only saves memory that nobody needs is given up.
 //
 // Example: two parts save 5 each and need 3 bytes each, a third costs 2 and frees 1 byte; 2 bytes are free. The first
 // and the third are taken: 3 saved, where all or nothing would be nothing.
@@ -49,6 +49,7 @@ private:
     bool taken = true;
   };
   void split(const std::vector<int32_t> &members, const Answer &from, const Answer &to);
+  bool joins(const FlatLink &link, size_t columns, int32_t i, int32_t j, const Answer &from, const Answer &to) const;
   void measure(Part &part, const std::vector<int32_t> &members, const Answer &from, const Answer &to, const Answer &x);
   bool fits(const Part &part, double sign) const;
   void move(Part &part, bool take);
@@ -56,6 +57,7 @@ private:
 
   const FlatProblem &flat_;
   std::vector<int32_t> place_; // of a changed variable among the members, else -1
+  std::vector<int32_t> part_;  // by member
   std::vector<Part> parts_;
   std::vector<double> now_; // memory with what is taken
   std::vector<std::pair<int32_t, double>> events_;

@@ -2,6 +2,7 @@
 #include "RandomGraph.h"
 
 #include "strategies/search/Incumbent.h"
+#include "strategies/search/bound/BothSides.h"
 #include "strategies/search/bound/Dual.h"
 #include "strategies/search/bound/ParetoElimination.h"
 #include "strategies/search/local/Neighbourhood.h"
@@ -204,6 +205,37 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
   CHECK(tight > total / 4); // the bound is worth something
 }
 
+TEST_CASE("the bound's answers on both sides of the limit have a mix that is near the bound") {
+  // 40 equal layers, of which 22 and a half may take the option that is faster.
+  StrategyGraph graph;
+  graph.memoryLimit = 2250;
+  for (int l = 0; l < 40; ++l) {
+    graph.addNode({.costs = {1000, 1100}, .usages = {100, 0}, .liveFrom = 0, .liveTo = 10});
+    graph.addNode({.costs = {500, 400, 600}});
+    graph.addEdge(2 * l, 2 * l + 1, {0, 300, 50, 200, 100, 0});
+    if (l)
+      graph.addEdge(2 * l - 1, 2 * l, {0, 0, 0, 0, 0, 0});
+  }
+  const Problem problem(graph);
+  const FlatProblem flat(problem);
+  Dual dual(flat);
+  BothSides sides(flat);
+  for (int pass = 0; pass < 60; ++pass) {
+    dual.pass();
+    CHECK(sides.see(dual) > 0);
+    dual.stepPrices(1e9);
+  }
+  REQUIRE(sides.known());
+  CHECK(flat.excess(flat.load(sides.fitting())) <= 0);
+  CHECK(flat.excess(flat.load(sides.exceeding())) > 0);
+  Neighbourhood mix(flat, sides.fitting(), dual.prices(), 1);
+  double work = 0;
+  REQUIRE(mix.merge(sides.exceeding(), work));
+  CHECK(mix.bestCost() < flat.price(sides.fitting()));
+  CHECK(flat.excess(flat.load(mix.best())) <= 0);
+  CHECK(mix.bestCost() - dual.best() <= 100); // half of a layer's
+}
+
 TEST_CASE("neighbourhood search reports what it has") {
   std::mt19937_64 random(14);
   int optimal = 0, total = 0;
@@ -359,6 +391,16 @@ TEST_CASE("a change is made in those parts that fit and lower the cost") {
   CHECK(parts.choose({0, 1, 2}, x, to, x, flat.load(x), price, price, 0) == -3);
   CHECK((to == Answer{1, 0, 1} || to == Answer{0, 1, 1}));
   CHECK(parts.takeWork() > 0);
+
+  // An edge does not join them whose price is that of either end's option.
+  g.addEdge(0, 1, {3, 4, 6, 7});
+  Problem joined(g);
+  FlatProblem withEdge(joined);
+  REQUIRE(withEdge.edges.size() == 1);
+  PartialChange alone(withEdge);
+  to = {1, 1, 1};
+  CHECK(alone.choose({0, 1, 2}, x, to, x, withEdge.load(x), price, price, 0) == -2);
+  CHECK(to == Answer{0, 1, 1});
 
   std::mt19937_64 random(18);
   int better = 0, cut = 0;

@@ -16,8 +16,8 @@ namespace {
 
 /// Equal layers, one after the other: an activation, which reads the one before it, and a weight; a backward pass
 /// in the opposite order reads the activations. An update is an alias of its weight that lives to the end.
-StrategyGraph layers(int count, int64_t limit) {
-  std::mt19937_64 random(5);
+StrategyGraph layers(int count, int64_t limit, uint64_t seed = 5) {
+  std::mt19937_64 random(seed);
   auto costs = [&](size_t n, int most) {
     std::vector<int64_t> list;
     for (size_t i = 0; i < n; ++i)
@@ -94,4 +94,17 @@ TEST_CASE("under a tight limit a deep network is solved no worse than its fold")
   REQUIRE(!tight.choice.empty());
   CHECK(tight.cost <= folded.cost);
   CHECK(double(tight.cost - tight.lowerBound) <= 0.01 * double(tight.cost));
+}
+
+TEST_CASE("where equal layers cannot all choose alike, a search soon finds how many of them do") {
+  const int count = 300;
+  for (auto [seed, part, gap] : {std::tuple(20, 0.9, 0.001), {29, 0.8, 0.03}, {29, 0.95, 0.03}}) {
+    Solution roomy = search(layers(count, 1 << 30, uint64_t(seed)), {.work = 0.03});
+    REQUIRE(!roomy.choice.empty());
+    const int64_t peak = evaluate(layers(count, 1 << 30, uint64_t(seed)), roomy.choice).memoryPeak;
+    Solution tight = search(layers(count, int64_t(part * double(peak)), uint64_t(seed)), {.work = 0.02});
+    REQUIRE(!tight.choice.empty());
+    INFO("seed " << seed << ", " << part);
+    CHECK(double(tight.cost - tight.lowerBound) <= gap * double(tight.cost));
+  }
 }
