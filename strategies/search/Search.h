@@ -83,6 +83,8 @@ struct SearchOptions {
   // What a search of a similar problem has found: the searcher "exact" begins there. searchWide takes options of the
   // wide graph.
   const Choice *start = nullptr;
+  /// Of the same choices at the same costs, where they are divided otherwise: equal layers have equal costs in it.
+  const StrategyGraph *alike = nullptr;
   // Of memory, by point in time (Problem::points). Others than of this problem are ignored. At the end, its last ones.
   std::vector<double> *prices = nullptr;
   /// Is told what the search finds. Of a search that is part of a larger one: `before` is the work that the larger one

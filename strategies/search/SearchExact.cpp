@@ -331,14 +331,16 @@ void ExactSearch::focus(const Scope &scope, const FlatProblem &flat, const Dual 
 /// Finds a first answer in which equal layers choose alike. It is near the best where a network repeats itself, and the
 /// work does not grow with the number of layers.
 void ExactSearch::startFolded(const Problem &problem) {
-  LayerFolding fold(best_.graph, problem.variableOf);
-  best_.work += kFoldNodeWork * double(best_.graph.nodes.size());
-  for (const StrategyEdge &edge : best_.graph.edges)
+  const StrategyGraph &graph = options_.alike ? *options_.alike : best_.graph;
+  LayerFolding fold(graph, problem.variableOf);
+  best_.work += kFoldNodeWork * double(graph.nodes.size());
+  for (const StrategyEdge &edge : graph.edges)
     best_.work += kFoldEntryWork * double(edge.costs.size());
   if (size_t(fold.groups) * kFoldedVariables > problem.variables.size())
     return; // the network hardly repeats itself
   SearchOptions own = options_;
   own.start = nullptr;
+  own.alike = nullptr;
   own.bound = best_.solution.lowerBound;
   std::vector<double> prices = prices_; // at the same points in time
   own.prices = pricesGiven_ ? &prices : nullptr;

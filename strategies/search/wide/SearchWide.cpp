@@ -372,9 +372,9 @@ private:
     own.prices = &prices;
     own.start = start.empty() ? nullptr : &start;
     own.provenUpTo = share > 0 || !made.whole ? 0 : std::min(leftOut_, own.provenUpTo);
-    // Equal layers are found by equal costs, so they stay as they are until there is an answer.
-    Solution found =
-        chosen_.empty() || known_.empty() ? search(made.graph, own) : search(reparametrized(wide_, made, known_), own);
+    // Messages differ a little from layer to layer.
+    own.alike = &made.graph;
+    Solution found = known_.empty() ? search(made.graph, own) : search(reparametrized(wide_, made, known_), own);
     if (!prices.empty())
       prices_ = std::move(prices);
     work_ += kStepsPerWork * found.work;

@@ -17,7 +17,7 @@
 // 1: most of them are in no better answer, and what is dominated among the others is found in less time. Where they
 // prove that the answer is within the gap, the search ends.
 //
-// Each bound begins at the messages of the one before, and so does a search once there is an answer (Reparametrized.h).
+// Each bound begins at the messages of the one before, and so does a search (Reparametrized.h).
 //
 // The same goes for copies that several readers of a value may share: those are offered that an answer can have that is
 // better (WideDual::offers).

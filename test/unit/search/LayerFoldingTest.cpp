@@ -108,3 +108,38 @@ TEST_CASE("where equal layers cannot all choose alike, a search soon finds how m
     CHECK(double(tight.cost - tight.lowerBound) <= gap * double(tight.cost));
   }
 }
+
+TEST_CASE("layers are found to be alike where their costs have been divided otherwise") {
+  const int count = 300;
+  int folded = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    const Solution roomy = search(layers(count, 1 << 30, seed), {.work = 0.03});
+    REQUIRE(!roomy.choice.empty());
+    const int64_t peak = evaluate(layers(count, 1 << 30, seed), roomy.choice).memoryPeak;
+    const StrategyGraph graph = layers(count, peak * 19 / 20, seed);
+    // Each edge takes some of what an option of its end costs, another part in each layer.
+    StrategyGraph moved = graph;
+    std::mt19937_64 random(seed + 100);
+    for (StrategyEdge &edge : moved.edges) {
+      std::vector<Cost> &costs = moved.nodes[size_t(edge.from)].costs;
+      const size_t columns = edge.costs.size() / costs.size();
+      for (size_t s = 0; s < costs.size(); ++s) {
+        const Cost part = Cost(random() % uint64_t(costs[s] + 1));
+        costs[s] -= part;
+        for (size_t t = 0; t < columns; ++t)
+          edge.costs[s * columns + t] += part;
+      }
+    }
+    SearchOptions options{.work = 0.03};
+    const Solution apart = search(moved, options);
+    options.alike = &graph;
+    const Solution alike = search(moved, options);
+    if (alike.choice.empty())
+      continue;
+    CHECK(evaluate(graph, alike.choice).cost == alike.cost);
+    CHECK(alike.cost <= apart.cost);
+    folded += alike.work != apart.work; // a search far from the bound solves the folded problem
+  }
+  CHECK(folded >= 5);
+}
