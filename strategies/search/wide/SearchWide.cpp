@@ -21,6 +21,7 @@ namespace {
 constexpr int kLeastPasses = 10;               // of one raise; its rise is looked at once in as many passes
 constexpr int kStalled = 40;                   // a raise ends after as many passes without a better bound
 constexpr double kLittle = 1e-6;               // relative rise in kLeastPasses; below it a raise without memory ends
+constexpr double kLittleOfGap = 0.03;          // of the gap that is asked for: the same where no answer is known yet
 constexpr double kFirstBoundShare = 0.2;       // of the whole work, at most
 constexpr double kFirstPricedBoundShare = 0.4; // the same of the first round where memory binds: prices need passes
 constexpr double kSecondBoundShare = 0.1;      // of the whole work, at most; from the prices of the first search
@@ -262,7 +263,10 @@ private:
         dual.stepPrices(best_.choice.empty() ? kTargetWithoutAnswer * std::abs(dual.best()) : double(best_.cost));
       if (++passes % kLeastPasses)
         continue;
-      if (!dual.hasMemory() && dual.best() - before < kLittle * std::abs(dual.best()))
+      // Where memory binds, prices make the bound fall before it rises.
+      const double little = best_.choice.empty() ? std::max(kLittle, kLittleOfGap * options_.gap) : kLittle;
+      if (!(dual.hasMemory() && (isPriced(dual.bestPrices()) || passes < 2 * kLeastPasses)) &&
+          dual.best() - before < little * std::abs(dual.best()))
         break;
       before = dual.best();
       if (!best_.choice.empty() && double(best_.cost) <= dual.best() * (1 + options_.gap))
