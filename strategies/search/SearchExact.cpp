@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/Branch.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/bound/Annealing.h"
 #include "strategies/search/bound/BothSides.h"
 #include "strategies/search/local/Neighbourhood.h"
 #include "strategies/search/problem/MemoryPoints.h"
@@ -42,6 +43,7 @@ constexpr int kPassesUnpriced = 10;           // at the start of a phase: messag
 constexpr int kPassesAtGivenPrices = 35;      // the same in a search that begins with prices; not measured
 constexpr int kMostStalledPasses = 400;       // after as many without a better bound a phase raises no more; same
 constexpr double kLeastFirstStep = 0.05;      // of Dual::stepFactor at the beginning of a phase; 0/-0.9 %
+constexpr double kCourse = 60;                // rounds of annealing that the budget must have room for; not measured
 constexpr double kRising = 0.003;             // relative rise in a phase: above it prices still change much; 0/+23.0 %
 constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases; +20.0/-0.9 %
 // Neighbourhoods:
@@ -119,6 +121,10 @@ private:
   bool finishTree(double share);
   void startFolded(const Problem &problem);
   void raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, BothSides &sides, double share);
+  int pass(const FlatProblem &flat, Dual &dual, BothSides &sides, double end);
+  int anneal(Dual &dual, double end);
+  /// Counted work that is left, in steps. Seconds count as what they are about, not by the clock.
+  double workLeft() const { return 1e9 * (options_.work > 0 ? options_.work : options_.seconds) - best_.work; }
   int64_t search(Neighbourhood &search, double share) const;
   int64_t searchOn(Neighbourhood &search, double share, double &work) const;
   void improve(const Scope &scope, const FlatProblem &flat, std::vector<Neighbourhood> &searches, double share);
@@ -164,14 +170,15 @@ private:
   double trial_ = kFirstTrial;           // distance of the next cutoff from the bound, relative
   double narrowness_ = kFirstNarrowness; // of the next focus
   double lastRise_ = 0;                  // of the bound in the last phase
+  bool settled_ = false;                 // a phase of passes has raised it by little
+  Annealing annealing_;                  // goes on from round to round
   uint64_t streams_ = 0;                 // random streams handed out
   bool triedFold_ = false;
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
 
-void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, BothSides &sides,
-                             double share) {
-  const double end = best_.work + share, before = dual.best();
+/// Raises the bound until the counted work `end`. Returns the number of passes.
+int ExactSearch::pass(const FlatProblem &flat, Dual &dual, BothSides &sides, double end) {
   int passes = 0;
   const int unpriced = pricesGiven_ && !raised_ ? kPassesAtGivenPrices : kPassesUnpriced;
   raised_ = true;
@@ -186,14 +193,46 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
     if (!flat.room.empty() && passes > unpriced)
       dual.stepPrices(target());
   }
+  return passes;
+}
+
+/// The same by annealing. Returns the number of rounds.
+int ExactSearch::anneal(Dual &dual, double end) {
+  int rounds = 0;
+  if (!std::isfinite(dual.best()))
+    dual.pass(); // the bound that a round before has left
+  do {
+    if (!annealing_.hot()) {
+      annealing_.reheat();
+      dual.restoreBest();
+    }
+    best_.work += annealing_.round(dual, target());
+    ++rounds;
+  } while (annealing_.hot() && !best_.done() && best_.work < end);
+  return rounds;
+}
+
+void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, BothSides &sides,
+                             double share) {
+  const double end = best_.work + share, before = dual.best();
+  // Passes are faster as long as they raise the bound. A course of annealing that does not end is of no use, and what a
+  // small problem needs is its tree.
+  if (settled_ &&
+      (annealing_.begun() || (flat.costs.size() > kTreeOptions && workLeft() > kCourse * Annealing::roundWork(dual)))) {
+    const int rounds = anneal(dual, end);
+    log("%d rounds of annealing: bound %.0f", rounds, dual.best());
+  } else {
+    const int passes = pass(flat, dual, sides, end);
+    log("%d passes: bound %.0f, step %.2g", passes, dual.best(), dual.stepFactor());
+  }
   dual.restoreBest();
   dual.pass();
   dual.pass();
   lastRise_ = dual.best() - before;
+  settled_ |= lastRise_ <= kRising * std::abs(dual.best());
   best_.raise(provenBound(dual.best()));
   for (size_t p = 0; p < problem.points.size(); ++p)
     prices_[problem.points[p]] = dual.prices()[p];
-  log("%d passes: bound %.0f, step %.2g", passes, dual.best(), dual.stepFactor());
 }
 
 std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &flat, const Answer &start) {
@@ -374,6 +413,7 @@ bool ExactSearch::round(Scope &scope) {
       flat.room.size(), long(best_.solution.cost), long(best_.solution.lowerBound));
   Dual dual(flat);
   BothSides sides(flat);
+  annealing_.renumber();
   if (pricesGiven_ && !raised_)
     prices_ = gatherPrices(prices_, problem.points);
   std::vector<double> local;

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/bound/Dual.h"
 
+#include "strategies/search/bound/SoftMinimum.h"
 #include "strategies/search/problem/Clones.h"
 
 #include <algorithm>
@@ -28,6 +29,7 @@ constexpr double kCovered = 0.5;     // of all priced room, by those: with less 
 constexpr double kEntryWork = 0.4; // per entry of a matrix: vector units take several at once
 constexpr double kOptionWork = 4;  // per option at an end of an edge or in a piece
 constexpr double kPointWork = 4;   // per memory point
+constexpr double kSoftWork = 2.2;  // times a pass: one of soft minima
 
 constexpr double kMostMoved = 1e13; // what exceeds it excludes its option anyway; sums stay exact in doubles
 } // namespace
@@ -68,6 +70,7 @@ Dual::Dual(const FlatProblem &flat)
   sum_.resize(2 * most);
   work_ = kEntryWork * double(flat.matrices.size()) + kOptionWork * double(flat.places + flat.extras.size()) +
           kPointWork * double(flat.room.size());
+  softWork_ = kSoftWork * work_;
 }
 
 void Dual::dropKnapsacks() {
@@ -190,12 +193,69 @@ double Dual::pass() {
   return bound;
 }
 
+/// The same sweep as pass(). Where minima choose an option, each option has a weight here. The smooth bound is concave,
+/// and its derivative by a price is the memory that the weights expect, less the room.
+void Dual::softPass(double temperature, std::vector<double> &excess) {
+  excess.assign(flat_.room.size() + 1, 0); // differences, first
+  const int32_t n = flat_.count();
+  for (int32_t i = 0; i < n; ++i) {
+    const int32_t v = forward_ ? i : n - 1 - i;
+    const size_t size = size_t(flat_.size(v)), first = flat_.first[size_t(v)];
+    double *total = sum_.data(), *weight = total + size;
+    std::copy_n(&unary_[first], size, total);
+    size_t ahead = 0, behind = 0;
+    for (const FlatLink &link : flat_.links[size_t(v)]) {
+      double *mine = &message_[link.mine];
+      if ((link.other > v) == forward_) {
+        ++ahead;
+      } else {
+        ++behind;
+        softMinPlus(&flat_.matrices[link.from], &message_[link.theirs], size_t(flat_.size(link.other)), size,
+                    temperature, mine, weight);
+      }
+      for (size_t s = 0; s < size; ++s)
+        total[s] += mine[s];
+    }
+    // Each of the chains that meet here has an equal part of the sum.
+    const double share = 1.0 / double(std::max({ahead, behind, size_t(1)}));
+    const double least = *std::min_element(total, total + size);
+    double all = 0;
+    for (size_t s = 0; s < size; ++s)
+      all += weight[s] = powerOfTwo((least - total[s]) * share / temperature);
+    for (size_t k = flat_.firstPiece[size_t(v)]; k < flat_.firstPiece[size_t(v) + 1]; ++k) {
+      const FlatPiece &piece = flat_.pieces[k];
+      double expected = 0;
+      for (size_t s = 0; s < size; ++s)
+        expected += weight[s] * flat_.extras[piece.extra + s];
+      excess[size_t(piece.from)] += expected / all;
+      excess[size_t(piece.to)] -= expected / all;
+    }
+    if (ahead)
+      for (const FlatLink &link : flat_.links[size_t(v)])
+        if ((link.other > v) == forward_)
+          for (size_t s = 0; s < size; ++s)
+            message_[link.mine + s] -= share * total[s];
+  }
+  excess.pop_back();
+  double sum = 0;
+  for (size_t p = 0; p < excess.size(); ++p) {
+    sum += excess[p];
+    excess[p] = sum - flat_.room[p];
+  }
+  forward_ = !forward_;
+}
+
 void Dual::restoreBest() {
   if (!knapsacks_.empty())
     return; // no pass lowered it
   prices_.set(bestPrice_);
   message_ = bestMessage_;
   prices_.price(unary_);
+}
+
+void Dual::goTo(const Position &position) {
+  message_ = position.messages;
+  setPrices(position.prices);
 }
 
 void Dual::stepPrices(double target) {

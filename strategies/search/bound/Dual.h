@@ -28,6 +28,11 @@ public:
   /// One sweep over all variables, in alternating directions. Returns the bound for the present
   /// prices, the problem's constant included.
   double pass();
+  /// A sweep with soft minima instead of minima (SoftMinimum.h), at a temperature > 0. Coordinate ascent stops where no
+  /// single message can raise the bound; on the smooth bound it goes on. Fills `excess`. What it leaves is no bound:
+  /// pass() makes one of its messages. Not with knapsacks.
+  void softPass(double temperature, std::vector<double> &excess);
+  double softPassWork() const { return softWork_; }
   /// The number of elementary steps of a pass.
   double passWork() const { return work_ + knapsackWork_; }
   /// The answer that the last pass chose.
@@ -39,10 +44,19 @@ public:
   const std::vector<double> &prices() const { return prices_.values(); }
   /// Those of the best bound.
   const std::vector<double> &bestPrices() const { return bestPrice_; }
+  const std::vector<double> &room() const { return flat_.room; }
+  int32_t variables() const { return flat_.count(); }
   double bound() const { return last_; }
   double best() const { return bestBound_; }
   /// Goes back to the prices and messages of the best bound.
   void restoreBest();
+  /// Where a dual stands: all that the next pass depends on but its direction.
+  struct Position {
+    std::vector<double> prices, messages;
+  };
+  Position position() const { return {prices(), message_}; }
+  /// Goes to a position of this dual. Drops knapsacks.
+  void goTo(const Position &position);
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled_; }
   /// Length of the steps, of Polyak's; it adapts itself.
@@ -77,7 +91,7 @@ private:
   Answer chosen_;
   double last_ = 0, bestBound_;
   int stalled_ = 0;
-  double work_;
+  double work_, softWork_;
 };
 
 /// q[s] = min over t of m[t][s] - p[t]. There is a row at least.
