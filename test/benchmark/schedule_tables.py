@@ -7,12 +7,13 @@ order    GPT-2.5B on 16 A800, in all four columns of Table 3 in Cai et al., "Con
          its cut of layers over two ranks, both one after the other (--overlap off), and both as Concerto schedules them (--overlap auto).
          The batch is not in the table: here 8 rows of 1024 tokens per rank, 4 in float32, which fits no more.
 buckets  which size of messages (--fusion SIZE) is the best for VGG-19 and GPT-2.5B there, beside what Concerto reports
-scaling  ResNet-50 on 8, 16 and 32 V100, 128 images each: DLPerf's report 1.0, of which TensorFlow and MXNet ran on Horovod
+scaling  ResNet-50 on 1, 8, 16 and 32 V100, in float32 and in float16: DLPerf's report 1.0, of which TensorFlow and MXNet ran on Horovod
 
 Nothing is measured but by the papers; the predictions are the same on every machine. Prints Markdown, and says where the order or a
 figure is missed.
 """
 import argparse
+import functools
 import itertools
 import json
 import pathlib
@@ -39,8 +40,10 @@ ORDER = {
     "PCIe, float32": (PCIE, "f32", 64, (6.093, 6.566, 5.178, 5.616)),
 }
 PLANS = ("data parallel, in line", "layers in two, in line", "data parallel", "layers in two")
-SCALING = {"OneFlow": {8: 7.87, 16: 15.74, 32: 31.21}, "PyTorch": {32: 30.00}, "TensorFlow 1 with Horovod": {32: 26.25},
-           "MXNet with Horovod": {32: 26.74}}
+# Who, type, images a device, images a second of one device, speed-up by devices.
+SCALING = [("OneFlow", "f32", 128, 397.6, {8: 7.87, 16: 15.74, 32: 31.21}), ("PyTorch", "f32", 128, None, {32: 30.00}),
+           ("TensorFlow 1 with Horovod", "f32", 128, None, {32: 26.25}), ("MXNet with Horovod", "f32", 128, None, {32: 26.74}),
+           ("OneFlow", "f16", 256, 1473, {8: 7.22, 16: 12.17, 32: 22.5})]
 
 
 def a800(folder, bandwidths):
@@ -149,21 +152,28 @@ def buckets(predictor, folder):
 
 def scaling(predictor, folder):
     """ResNet-50, each device with the same number of images."""
-    def seconds(devices):
-        return predictor.seconds(ROOT / "test/models/resnet50_224_train.onnx", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--loss",
-                                 "cross_entropy", "--dim", f"batch={128 * devices}", "--mode", "data", "--mesh", f"data={devices}",
-                                 "--topology", "8xv100" if devices <= 8 else f"{devices // 8}x8xv100")
+    @functools.cache
+    def rate(precision, images, devices):
+        return images * devices / predictor.seconds(
+            ROOT / "test/models/resnet50_224_train.onnx", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--loss", "cross_entropy",
+            "--precision", precision, "--dim", f"batch={images * devices}", "--mode", "data", "--mesh", f"data={devices}",
+            "--topology", "8xv100" if devices <= 8 else f"{devices // 8}x8xv100")
 
-    one = seconds(1)
-    speedup = {devices: devices * one / seconds(devices) for devices in (8, 16, 32)}
     told = []
-    print("| who | devices | speed-up, published | predicted | off |\n|---|---|---|---|---|")
-    for who, rows in SCALING.items():
+    print("| who | type | devices | published | predicted | off |\n|---|---|---|---|---|---|")
+
+    def tell(who, precision, devices, published, predicted, form):
+        off = predicted / published - 1
+        told.append({"who": who, "precision": precision, "devices": devices, "published": published, "predicted": predicted})
+        print(f"| {who} | {precision} | {devices} | {form.format(published)} | {form.format(predicted)} | "
+              f"{100 * off:+.1f} %{'' if abs(off) <= CLOSE else ': missed'} |", flush=True)
+
+    for who, precision, images, alone, rows in SCALING:
+        one = rate(precision, images, 1)
+        if alone:
+            tell(who, precision, 1, alone, one, "{:,.0f} images/s")
         for devices, published in rows.items():
-            off = speedup[devices] / published - 1
-            told.append({"who": who, "devices": devices, "published": published, "predicted": speedup[devices]})
-            print(f"| {who} | {devices} | {published:.2f} | {speedup[devices]:.2f} | "
-                  f"{100 * off:+.1f} %{'' if abs(off) <= CLOSE else ': missed'} |", flush=True)
+            tell(who, precision, devices, published, rate(precision, images, devices) / one, "{:.2f}")
     print()
     return told
 
