@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace tessera::strategies {
 
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+/// A latency that is longer than all, to which one can be added.
+constexpr int64_t kUnreached = kNever / 2;
 /// The first intervals that are tried, by what all stages take if they are even; how close the interval then comes to
 /// the shortest; and intervals beyond it with which the sum of latencies may be shorter.
 constexpr double kFar = 4e18;
@@ -110,10 +114,14 @@ private:
     std::vector<std::vector<int64_t>> latency; // by place, of stages that begin there by their end
   };
   const Way &wayBehind(int behind) const { return ways_[byBehind_[size_t(behind)]]; }
-  /// The best way to cut the units before a place into some stages.
-  struct Place {
-    int64_t latency = kNever, interval = 0;
-    int before = 0; // where the last of these stages begins
+  /// The best ways to cut the units before each place into some stages: the sum of latencies, and where the last of
+  /// these stages begins.
+  struct Places {
+    std::vector<int> few, many; // by place: how many stages lie before it
+    std::vector<int64_t> begin; // in the lists below, which have these numbers in turn
+    std::vector<int64_t> latency;
+    std::vector<int> before;
+    size_t at(int place, int stages) const { return size_t(begin[size_t(place)] + stages - few[size_t(place)]); }
   };
 
   int64_t valueOf(const Cuts &cuts) const { return stageValue(problem_, cuts.latency, cuts.interval); }
@@ -130,91 +138,143 @@ private:
   /// Cuts of which no interval is longer and the sum of latencies is least.
   Cuts within(int64_t interval) {
     const int n = units_.count();
-    // How many stages can lie before each place: the work fits into them, and what is left into the others.
-    std::vector<int> few(size_t(n) + 1), many(size_t(n) + 1);
-    std::vector<int64_t> begin(size_t(n) + 2, 0);
-    for (int p = 0; p <= n; ++p) {
-      const int64_t before = ceilDiv(time_[size_t(p)], interval);
-      const int64_t behind = ceilDiv(time_.back() - time_[size_t(p)], interval);
-      few[size_t(p)] = int(std::max<int64_t>({before, p > 0, stages_ - (n - p)}));
-      many[size_t(p)] = int(std::min<int64_t>({stages_ - behind, p, p < n ? stages_ - 1 : stages_}));
-      begin[size_t(p) + 1] = begin[size_t(p)] + std::max(0, many[size_t(p)] - few[size_t(p)] + 1);
+    const std::optional<Places> found = placesWithin(interval);
+    if (!found || found->latency[found->at(n, stages_)] == kUnreached)
+      return {};
+    Cuts cuts{{}, 0, found->latency[found->at(n, stages_)]};
+    for (int p = n, s = stages_; s > 0; --s) {
+      cuts.ends.push_back(p);
+      const int end = std::exchange(p, found->before[found->at(p, s)]);
+      cuts.interval = std::max(cuts.interval, wayBehind(s - 1).latency[size_t(p)][size_t(end - p - 1)]);
     }
-    if (begin.back() > kMostPlaces)
-      return {};
-    std::vector<Place> places(size_t(begin.back()));
-    auto at = [&](int p, int stages) -> Place & { return places[size_t(begin[size_t(p)] + stages - few[size_t(p)])]; };
-    if (few[0] > 0 || many[0] < 0)
-      return {};
-    at(0, 0).latency = 0;
+    std::reverse(cuts.ends.begin(), cuts.ends.end());
+    return cuts;
+  }
+
+  /// Nothing: there are none, or too many to look at.
+  std::optional<Places> placesWithin(int64_t interval) {
+    const int n = units_.count();
+    // How many stages can lie before each place: the work and what it needs fit into them, and the work that is left
+    // into the others.
+    Places places{
+        leastStages(interval), std::vector<int>(size_t(n) + 1), std::vector<int64_t>(size_t(n) + 2, 0), {}, {}};
+    std::vector<int> &few = places.few, &many = places.many;
+    if (few.empty())
+      return std::nullopt;
+    for (int p = 0; p <= n; ++p) {
+      const int64_t behind = ceilDiv(time_.back() - time_[size_t(p)], interval);
+      few[size_t(p)] = std::max(few[size_t(p)], stages_ - (n - p));
+      many[size_t(p)] = int(std::min<int64_t>({stages_ - behind, p, p < n ? stages_ - 1 : stages_}));
+      places.begin[size_t(p) + 1] = places.begin[size_t(p)] + std::max(0, many[size_t(p)] - few[size_t(p)] + 1);
+    }
+    if (places.begin.back() > kMostPlaces || few[0] > 0 || many[0] < 0 || few.back() > stages_ || many.back() < stages_)
+      return std::nullopt;
+    places.latency.assign(size_t(places.begin.back()), kUnreached);
+    places.before.assign(size_t(places.begin.back()), 0);
+    places.latency[places.at(0, 0)] = 0;
+    std::vector<int> reached; // of the first numbers of stages from `first` on
     for (int p = 0; p < n; ++p) {
       int first = few[size_t(p)], last = many[size_t(p)];
-      while (first <= last && at(p, first).latency == kNever)
+      while (first <= last && places.latency[places.at(p, first)] == kUnreached)
         ++first;
-      while (first <= last && at(p, last).latency == kNever)
+      while (first <= last && places.latency[places.at(p, last)] == kUnreached)
         --last;
       if (first > last)
         continue;
       if (!measure(p, interval))
-        return {};
-      UnitPlaces places;
+        return std::nullopt;
+      if (isPlain()) {
+        reached.assign(1, 0);
+        for (int s = first; s <= last; ++s)
+          reached.push_back(reached.back() + (places.latency[places.at(p, s)] != kUnreached));
+      }
+      UnitPlaces bound;
       for (int end = p + 1; end <= n && time_[size_t(end)] - time_[size_t(p)] <= interval; ++end) {
         const UnitPlaces &more = units_.places[size_t(end) - 1];
-        places = {std::max(places.first, more.first), std::min(places.last, more.last)};
-        if (places.first > places.last)
+        bound = {std::max(bound.first, more.first), std::min(bound.last, more.last)};
+        if (bound.first > bound.last)
           break;
         // The stage is the one before those that lie behind it. A longer one needs more, and so does one with more
         // stages behind it.
-        const bool alike = ways_.size() == 1;
-        if (const Way &way = ways_[0]; alike && way.latency[size_t(p)][size_t(end - p - 1)] > interval)
+        const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(bound.last, stages_ - 1)});
+        const int most = std::min(many[size_t(end)] - 1, stages_ - 1 - bound.first);
+        if (!isPlain()) {
+          for (int s = fewest; s <= std::min(last, most); ++s)
+            if (places.latency[places.at(p, s)] != kUnreached && fits(p, end, s))
+              if (const int64_t latency = wayBehind(s).latency[size_t(p)][size_t(end - p - 1)]; latency <= interval) {
+                lead(places, p, end, s, s, latency);
+                ++steps;
+              }
           continue;
-        else if (alike && way.limit >= 0 && way.memory.back().varies == way.memory[size_t(p)].varies &&
-                 !fits(p, end, first))
+        }
+        const int64_t latency = ways_[0].latency[size_t(p)][size_t(end - p - 1)]; // and interval
+        if (latency > interval)
+          continue;
+        while (last >= first && !fits(p, end, last))
+          --last;
+        if (last < first)
           break;
-        const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(places.last, stages_ - 1)});
-        for (int s = fewest; s <= std::min({last, many[size_t(end)] - 1, stages_ - 1 - places.first}); ++s) {
-          const Place &from = at(p, s);
-          const Way &way = wayBehind(s);
-          const int64_t latency = way.latency[size_t(p)][size_t(end - p - 1)]; // and interval
-          if (from.latency == kNever || latency > interval)
-            continue;
-          if (!fits(p, end, s)) {
-            if (alike)
-              break;
-            continue;
-          }
-          ++steps;
-          if (Place &to = at(end, s + 1); from.latency + latency < to.latency)
-            to = {from.latency + latency, std::max(from.interval, latency), p};
+        if (fewest <= std::min(last, most)) {
+          lead(places, p, end, fewest, std::min(last, most), latency);
+          steps += reached[size_t(std::min(last, most) + 1 - first)] - reached[size_t(fewest - first)];
         }
       }
     }
-    if (few.back() > stages_ || many.back() < stages_ || at(n, stages_).latency == kNever)
-      return {};
-    Cuts cuts{{}, at(n, stages_).interval, at(n, stages_).latency};
-    for (int p = n, s = stages_; s > 0; p = at(p, s--).before)
-      cuts.ends.push_back(p);
-    std::reverse(cuts.ends.begin(), cuts.ends.end());
-    return cuts;
+    return places;
+  }
+
+  /// Of stages that begin at a place, before which there are some numbers of stages.
+  static void lead(Places &places, int begin, int end, int fewest, int most, int64_t latency) {
+    const int64_t *from = &places.latency[places.at(begin, fewest)];
+    int64_t *to = &places.latency[places.at(end, fewest + 1)];
+    int *before = &places.before[places.at(end, fewest + 1)];
+    for (int i = 0; i <= most - fewest; ++i)
+      if (from[i] + latency < to[i]) {
+        to[i] = from[i] + latency;
+        before[i] = begin;
+      }
+  }
+
+  /// Whether all stages are run in one way, and nothing has variants, so that what a stage needs is a sum.
+  bool isPlain() const { return ways_.size() == 1 && (ways_[0].limit < 0 || ways_[0].memory.back().varies == 0); }
+
+  /// By place, the fewest stages into which what lies before it might fit; empty: all of it fits into no number of them.
+  /// Each takes as much as it can, since those before have fewer behind them and need less for it.
+  std::vector<int> leastStages(int64_t interval) const {
+    auto mayHold = [&](int begin, int end, int behind) {
+      return time_[size_t(end)] - time_[size_t(begin)] <= interval && (!isPlain() || fits(begin, end, behind));
+    };
+    std::vector<int> least = {0};
+    for (int p = 1, begin = 0, stages = 1; p <= units_.count(); ++p) {
+      if (!mayHold(begin, p, stages - 1)) {
+        begin = p - 1;
+        if (++stages > stages_ || !mayHold(begin, p, stages - 1))
+          return {};
+      }
+      least.push_back(stages);
+    }
+    return least;
   }
 
   /// Sets the latencies of the stages that begin at the place and take no longer. False if these are too many.
   bool measure(int p, int64_t interval) {
     std::vector<int64_t> &row = ways_[0].latency[size_t(p)];
-    auto longer = [&](size_t stages) { return time_[size_t(p) + stages + 1] - time_[size_t(p)] > interval; };
-    if (size_t(p) + row.size() == size_t(units_.count()) || longer(row.size()))
+    auto isMeasured = [&] {
+      const size_t end = size_t(p) + row.size() + 1;
+      return end == time_.size() || time_[end] - time_[size_t(p)] > interval;
+    };
+    if (isMeasured())
       return true;
-    for (size_t i = 0; size_t(p) + i < size_t(units_.count()) && (i < row.size() || !longer(i)); ++i) {
+    for (size_t known = row.size(), i = 0; i < known || !isMeasured(); ++i) {
       stage_.add(p + int(i));
       ++steps;
-      if (i < row.size())
+      if (i < known)
         continue;
       for (Way &way : ways_)
         way.latency[size_t(p)].push_back(stage_.times(way.way, 1).latency);
       measured_ += ways_.size();
     }
-    while (!stage_.units().empty())
-      stage_.remove();
+    stage_.clear();
     return measured_ <= kMostMeasured;
   }
 
