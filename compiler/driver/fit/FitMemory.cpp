@@ -84,13 +84,13 @@ static llvm::Error choose(Compilation &run, ModuleOp module, const AssignOptions
   return run.dump(module, "3-annotated.mlir");
 }
 
-/// The bytes of the largest joined message of a local program; 0: there is none.
+/// The bytes of the largest joined message of a local program, of all stages; 0: there is none.
 static int64_t largestMessage(ModuleOp local) {
   int64_t largest = 0;
-  for (func::FuncOp func : local.getOps<func::FuncOp>()) {
+  local.walk([&](func::FuncOp func) {
     const graph::FunctionFlow program(func);
     largest = std::max(largest, graph::largestMessage(program.flow, graph::markedMessages(program)));
-  }
+  });
   return largest;
 }
 
@@ -131,11 +131,14 @@ namespace {
 /// the larger one, since it counts less than the arena needs.
 class KnownPrograms {
 public:
+  explicit KnownPrograms(const Compilation &run) : run_(run) {}
+
   /// Whether a program with the strategies of `fitted` is known to need too much. Then `fitted` gets what it needs, and
   /// `join` becomes what it was at the end.
   bool know(ModuleOp module, FittedProgram &fitted, strategies::JoinOptions &join) const {
     for (const Known &known : known_)
-      if (known.module == module && known.first == join && known.strategies == fitted.strategies) {
+      if (known.first == join &&
+          (known.module == module ? known.strategies == fitted.strategies : expiresNothing(known, fitted.report))) {
         fitted.pipeline = known.pipeline;
         fitted.memory = known.memory;
         join = known.last;
@@ -144,24 +147,48 @@ public:
     return false;
   }
   void add(ModuleOp module, const FittedProgram &fitted, const strategies::JoinOptions &first) {
-    known_.push_back({module, first, fitted.join, fitted.strategies, fitted.pipeline, fitted.memory});
+    known_.push_back({module, first, fitted.join, fitted.strategies, fitted.pipeline, fitted.memory,
+                      fitted.report.total(), isShort(fitted.report)});
   }
 
 private:
+  /// The part of the limit that a search counts at most if it has memory to spare.
+  static constexpr double kSpare = 0.9;
+
   struct Known {
     ModuleOp module; // in phase 2
     strategies::JoinOptions first, last;
     std::string strategies;
     std::optional<compiler::PipelineReport> pipeline;
     compiler::MemoryReport memory;
+    strategies::Cost total;
+    bool isShort; // memory was
   };
+
+  static bool isShort(const strategies::AssignReport &report) {
+    const strategies::FunctionReport *step = report.step();
+    return !step || double(std::max(step->search.counted, step->peakBytes)) > kSpare * double(report.memoryLimit);
+  }
+  /// The search for a pipeline counts less than its stages hold. Where it has memory to spare, copies that may expire
+  /// do not, since to make one again takes time.
+  bool expiresNothing(const Known &known, const strategies::AssignReport &report) const {
+    return run_.pipeline && !known.isShort && !isShort(report) && report.total() <= known.total;
+  }
+
+  const Compilation &run_;
   std::vector<Known> known_;
 };
 
 } // namespace
 
+/// Whether a pipeline takes no less than a program that fits. What fits and takes that long may still be faster where
+/// something is computed again.
+static bool takesTooLong(const Compilation &run, const FittedProgram &fitted) {
+  return fitted.pipeline && fitted.pipeline->predicted >= run.longEnough && run.options.recompute != "auto";
+}
+
 /// Phases 3 to 5 once. Collectives run in line, and messages are smaller, if the program fits in `limit` only so.
-/// `known`: what does not fit.
+/// `known`: what does not fit. NoBetter, before a pipeline is made, where its order takes too long.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
                            const strategies::CostModel &model, int64_t limit, FittedProgram &fitted,
                            KnownPrograms &known) {
@@ -177,20 +204,32 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     annotated = fitted.local->clone();
   Localizing localizing(run, model);
   for (int tries = 0; !isKnown; ++tries) {
-    if (llvm::Error e = localizing.run(join, fitted))
+    if (llvm::Error e = localizing.toMessages(join, fitted))
       return e;
-    if (llvm::Error e = layOut(run, fitted))
-      return e;
-    // The choices of what runs beside kernels and of messages know an estimate of the memory. If the arena is too large,
-    // everything runs in line, and then messages become smaller.
-    if (join.none() || int64_t(fitted.memory.arenaBytes) <= limit)
-      break;
-    if (join.overlap != strategies::Overlapping::Off) {
-      sayInLine(run, join, fitted.memory);
-      join.overlap = strategies::Overlapping::Off;
-    } else {
-      join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
+    const bool isLong = takesTooLong(run, fitted);
+    if (isLong && join.overlap == strategies::Overlapping::Off)
+      return llvm::make_error<NoBetter>(); // and so it is with smaller messages
+    if (!isLong) {
+      if (llvm::Error e = localizing.finish(join, fitted))
+        return e;
+      if (llvm::Error e = layOut(run, fitted))
+        return e;
+      // The choices of what runs beside kernels and of messages know an estimate of the memory. If the arena is too
+      // large, everything runs in line, and then messages become smaller.
+      if (join.none() || int64_t(fitted.memory.arenaBytes) <= limit)
+        break;
     }
+    if (join.overlap != strategies::Overlapping::Off) {
+      if (!isLong)
+        sayInLine(run, join, fitted.memory);
+      join.overlap = strategies::Overlapping::Off;
+      continue;
+    }
+    const int64_t largest = largestMessage(*fitted.local);
+    // To finish a pipeline takes long, so that only the smallest messages are tried.
+    join.most = !fitted.pipeline && tries < kMaxAttempts ? largest / 2 : 0;
+    if (largest == 0) // none is joined that could be smaller
+      break;
   }
   run.finished("partition");
   fitted.join = join;
@@ -219,7 +258,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   Candidates candidates(run, module);
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
     return e;
-  KnownPrograms known;
+  KnownPrograms known(run);
   std::optional<int64_t> needed;
   if (first) {
     fitted = std::move(*first);

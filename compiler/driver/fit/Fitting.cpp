@@ -55,13 +55,21 @@ llvm::Error Fitting::run() {
     fitted_ = std::move(*expiring->fits);
     return llvm::Error::success();
   }
-  if (expiring->needed) {
+  if (expiring->needed) { // where copies may expire, strategies for less memory take less
     if (llvm::Error e = candidates_.expire(expiring->ofActivations).takeError())
       return e;
     if (llvm::Error e = lower(expiring->needed, expiring->counted, strategies::kForbidden).moveInto(*fits))
       return e;
   }
-  return *fits ? llvm::Error::success() : tooMuch_(limit_);
+  return *fits ? llvm::Error::success() : isLong_ ? llvm::make_error<NoBetter>() : tooMuch_(limit_);
+}
+
+/// The error, unless it says that there is no program that fits or is better.
+static llvm::Error unlessNotFound(llvm::Error error) {
+  if (error && !error.isA<DoesNotFit>() && !error.isA<NoBetter>())
+    return error;
+  llvm::consumeError(std::move(error));
+  return llvm::Error::success();
 }
 
 /// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.
@@ -85,10 +93,8 @@ llvm::Expected<bool> Fitting::countHeld(int64_t needed) {
   fitted_ = std::move(last);
   if (found)
     return false;
-  llvm::Error failed = found.takeError();
-  if (!failed.isA<DoesNotFit>())
-    return failed;
-  llvm::consumeError(std::move(failed));
+  if (llvm::Error e = unlessNotFound(found.takeError()))
+    return e;
   return false;
 }
 
@@ -108,9 +114,8 @@ llvm::Expected<Fitting::Expiring> Fitting::expire(int64_t needed) {
     run_.hurry(again);
     int64_t bytes = 0;
     if (llvm::Error e = attempt_(again).moveInto(bytes)) {
-      if (!e.isA<DoesNotFit>())
-        return e;
-      llvm::consumeError(std::move(e));
+      if (llvm::Error other = unlessNotFound(std::move(e)))
+        return other;
     } else if (bytes > limit_) {
       expiring.needed = bytes;
       expiring.counted = used();
@@ -149,10 +154,13 @@ llvm::Expected<bool> Fitting::lower(int64_t needed, int64_t counted, strategies:
     run_.hurry(assign);
     llvm::Expected<int64_t> found = attempt_(assign);
     if (!found) {
-      llvm::Error failed = found.takeError();
-      if (!failed.isA<DoesNotFit>())
-        return failed;
-      llvm::consumeError(std::move(failed));
+      const bool isLong = found.errorIsA<NoBetter>();
+      if (llvm::Error e = unlessNotFound(found.takeError()))
+        return e;
+      if (isLong) {
+        isLong_ = true;
+        return false;
+      }
       if (most < strategies::kForbidden) // something else fits: larger limits are not worth more searches
         return false;
       tooSmall = assign.memoryLimit;
@@ -162,8 +170,10 @@ llvm::Expected<bool> Fitting::lower(int64_t needed, int64_t counted, strategies:
       return false;
     if (*found <= limit_)
       return true;
-    if (isLongEnough())
-      return llvm::make_error<NoBetter>();
+    if (isLongEnough()) {
+      isLong_ = true;
+      return false;
+    }
     needed = *found;
     counted = used();
     tooLarge = assign.memoryLimit;

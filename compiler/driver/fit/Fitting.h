@@ -61,6 +61,7 @@ private:
   const strategies::PipelineShare share_;
   const std::optional<int64_t> first_;
   const int64_t limit_;
+  bool isLong_ = false; // a search with a smaller limit ended since it took no less than what fits elsewhere
 };
 
 } // namespace tessera

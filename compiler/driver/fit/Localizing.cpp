@@ -4,25 +4,6 @@
 
 namespace tessera {
 
-llvm::Error Localizing::run(const strategies::JoinOptions &join, FittedProgram &fitted) {
-  if (llvm::Error e = toMessages(join, fitted))
-    return e;
-  if (run_.pipeline) {
-    const strategies::CostModel all = costsOfAllStages(run_);
-    if (llvm::Error e = finishStages(
-            run_, *fitted.local,
-            [&](int64_t) {
-              return StageCosts{&model_, &all};
-            },
-            join))
-      return e;
-  } else if (llvm::Error e = localize(run_, *fitted.local, model_, run_.options.fuse, join)) {
-    return e;
-  }
-  return run_.dump(*fitted.local, "5-local.mlir");
-}
-
-/// All that comes before messages are formed.
 llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedProgram &fitted) {
   const bool isLast = join.none();
   const bool inLine = join.overlap == strategies::Overlapping::Off;
@@ -50,6 +31,22 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
   if (inLine && !isLast)
     ordered_ = fitted.local->clone();
   return llvm::Error::success();
+}
+
+llvm::Error Localizing::finish(const strategies::JoinOptions &join, FittedProgram &fitted) {
+  if (run_.pipeline) {
+    const strategies::CostModel all = costsOfAllStages(run_);
+    if (llvm::Error e = finishStages(
+            run_, *fitted.local,
+            [&](int64_t) {
+              return StageCosts{&model_, &all};
+            },
+            join))
+      return e;
+  } else if (llvm::Error e = localize(run_, *fitted.local, model_, run_.options.fuse, join)) {
+    return e;
+  }
+  return run_.dump(*fitted.local, "5-local.mlir");
 }
 
 } // namespace tessera

@@ -4,8 +4,9 @@
 // not change is made once: reshards and, of a pipeline, the cut; and, once nothing runs beside kernels, the order.
 //
 //   Localizing localizing(run, model);
-//   Error e = localizing.run(join, fitted);      // fitted.local: from phase 3 to phase 5
-//   e = localizing.run(smaller, fitted);         // the same assignment again
+//   Error e = localizing.toMessages(join, fitted);   // fitted.local: from phase 3; of a pipeline, its time is known
+//   e = localizing.finish(join, fitted);             // to phase 5
+//   e = localizing.toMessages(smaller, fitted);      // the same assignment again
 //
 // This header is private to the driver.
 //
@@ -22,13 +23,12 @@ public:
   /// `model`: with which the strategies were chosen. Both must outlive this.
   Localizing(Compilation &run, const strategies::CostModel &model) : run_(run), model_(model) {}
 
-  /// Sets `local` and `pipeline` of `fitted`, of which `local` is in phase 3 the first time. After a `join` that is
-  /// none() there is no other.
-  llvm::Error run(const strategies::JoinOptions &join, FittedProgram &fitted);
+  /// All that comes before messages are formed. Sets `local` and `pipeline` of `fitted`, of which `local` is in phase 3
+  /// the first time. After a `join` that is none() there is no other.
+  llvm::Error toMessages(const strategies::JoinOptions &join, FittedProgram &fitted);
+  llvm::Error finish(const strategies::JoinOptions &join, FittedProgram &fitted);
 
 private:
-  llvm::Error toMessages(const strategies::JoinOptions &join, FittedProgram &fitted);
-
   Compilation &run_;
   const strategies::CostModel &model_;
   mlir::OwningOpRef<mlir::ModuleOp> begun_;   // resharded; of a pipeline, cut
