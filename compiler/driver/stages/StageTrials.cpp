@@ -159,7 +159,8 @@ private:
       known[*at] = std::min(known[*at], *least);
     }
     meshes = bestMeshes(row.stages, parts_[*at]);
-    for (int step : {1, -1})
+    auto walk = [&](int step) -> llvm::Expected<bool> { // whether that helps
+      bool helps = false;
       for (size_t i = *at + size_t(step); i < parts_.size() && !done(); i += size_t(step)) {
         if (known.count(i) || row.bounds[i] >= best_)
           break;
@@ -167,8 +168,14 @@ private:
           return next.takeError();
         if (known[i] >= known[i - size_t(step)])
           break;
+        helps = true;
       }
-    return llvm::Error::success();
+      return helps;
+    };
+    llvm::Expected<bool> more = walk(1);
+    if (!more || *more) // fewer are beyond a number that is worse
+      return more.takeError();
+    return walk(-1).takeError();
   }
 
   /// The best meshes of the trials with these numbers.

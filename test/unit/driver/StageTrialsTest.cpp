@@ -112,6 +112,20 @@ TEST_CASE("numbers of stages that cannot be faster are left out") {
   CHECK(tried.leftOut == std::vector<int64_t>{2, 4, 8});
 }
 
+TEST_CASE("where more micro-batches help, fewer are not tried") {
+  Network net;
+  net.stages = {8};
+  net.weights = 100;
+  net.meshes = {3, 2.5, 2.8}; // far above the bounds
+  net.run();                  // the bound is least for 8
+  for (size_t mesh = 0; mesh < net.meshes.size(); ++mesh)
+    CHECK(!net.seen.count({8, 4, mesh}));
+  CHECK(net.seen.count({8, 16, 1}));
+  net.weights = 1'000'000;
+  net.run();
+  CHECK(net.seen.count({8, 4, 1}));
+}
+
 TEST_CASE("of what does not fit with any number of micro-batches few are tried") {
   Network net;
   net.leastParts = 64;
