@@ -67,9 +67,8 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
       return llvm::createStringError("--pipeline schedule=%s: it has %d stages in a line, but stages with meshes of "
                                      "their own have ranks of their own; use a file with one stage in each line",
                                      pipelined->schedule.c_str(), pipelined->chunks);
-    if (llvm::Error e = setMesh(ranksInARow(ownMeshes), std::move(*pipelined)))
+    if (llvm::Error e = setOwnMeshes(std::move(ownMeshes), std::move(*pipelined)))
       return e;
-    assign.mesh = ownMeshes.front();
   }
   if (llvm::Error e = checkGivenStages())
     return e;
@@ -131,6 +130,14 @@ llvm::Error Compilation::setMesh(dist::Mesh mesh, compiler::PipelineOptions pipe
   assign.join.overlap = strategies::Overlapping::Off;
   assign.mesh = dist::Mesh(mesh.axes().drop_front());
   pipeline = Pipeline{std::move(mesh), std::move(pipelined), overlap_};
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::setOwnMeshes(std::vector<dist::Mesh> meshes, compiler::PipelineOptions pipelined) {
+  ownMeshes = std::move(meshes);
+  if (llvm::Error e = setMesh(ranksInARow(ownMeshes), std::move(pipelined)))
+    return e;
+  assign.mesh = ownMeshes.front();
   return llvm::Error::success();
 }
 

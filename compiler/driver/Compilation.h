@@ -60,6 +60,8 @@ public:
   /// From now on the mesh is this one. If its first axis has stages, they do what `pipelined` says. A memory limit that
   /// was not given becomes that of so many ranks.
   llvm::Error setMesh(dist::Mesh mesh, compiler::PipelineOptions pipelined);
+  /// From now on each stage has one of these meshes.
+  llvm::Error setOwnMeshes(std::vector<dist::Mesh> meshes, compiler::PipelineOptions pipelined);
   /// From now on a batch has so many micro-batches.
   void setMicroBatches(int64_t number);
 

@@ -2,6 +2,7 @@
 #include "compiler/driver/ChooseProgram.h"
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/WhatIfLines.h"
+#include "compiler/driver/stages/OwnMeshes.h"
 
 #include "dialects/dist/DistOps.h"
 #include "runtime/support/BytesText.h"
@@ -16,31 +17,41 @@ using namespace mlir;
 
 namespace tessera {
 
+/// The mesh on so many machines: it gets an axis, behind that of the stages, which is always the first.
+static llvm::Expected<dist::Mesh> withNodes(const dist::Mesh &mesh, int64_t nodes) {
+  if (mesh.findAxis("node") >= 0)
+    return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one: rename it",
+                                   mesh.str().c_str());
+  llvm::SmallVector<dist::MeshAxis, 4> axes(mesh.axes());
+  axes.insert(axes.begin() + (mesh.findAxis(dist::kStageAxis) == 0), dist::MeshAxis{"node", nodes});
+  return dist::Mesh(axes);
+}
+
 /// Changes the options to a cluster of `nodes` machines. Where stages or the mesh are chosen, it is their ranks that
-/// become more; else the mesh gets an axis, behind that of the stages, which is always the first.
+/// become more; else the mesh, or that of each stage, gets an axis.
 static llvm::Error enlarge(Compilation &run, int64_t nodes) {
   strategies::AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.withNodes(nodes).moveInto(assign.topology))
     return e;
   if (nodes > 1) {
-    const dist::Mesh &before = run.pipeline ? run.pipeline->mesh : assign.mesh;
-    if (before.findAxis("node") >= 0)
-      return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one: rename it",
-                                     before.str().c_str());
-    std::string text = std::to_string(before.numRanks() * nodes);
-    if (!run.chooseMesh && !run.chooseStages) {
-      text = "node=" + std::to_string(nodes) + (assign.mesh.numAxes() > 0 ? "," + assign.mesh.str() : "");
-      if (run.pipeline)
-        text = dist::kStageAxis.str() + "=" + std::to_string(before.axisSize(0)) + "," + text;
-    }
-    llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(text);
-    if (!mesh)
-      return mesh.takeError();
     if (run.options.assign.memory.empty())
       assign.memoryLimit = 0; // that of so many ranks
     compiler::PipelineOptions pipelined;
     if (run.pipeline)
       pipelined = run.pipeline->options;
+    if (!run.ownMeshes.empty()) {
+      std::vector<dist::Mesh> meshes;
+      for (const dist::Mesh &mesh : run.ownMeshes)
+        if (llvm::Error e = withNodes(mesh, nodes).moveInto(meshes.emplace_back()))
+          return e;
+      return run.setOwnMeshes(std::move(meshes), std::move(pipelined));
+    }
+    const dist::Mesh &before = run.pipeline ? run.pipeline->mesh : assign.mesh;
+    llvm::Expected<dist::Mesh> mesh = run.chooseMesh || run.chooseStages
+                                          ? dist::Mesh::parse(std::to_string(before.numRanks() * nodes))
+                                          : withNodes(before, nodes);
+    if (!mesh)
+      return mesh.takeError();
     if (llvm::Error e = run.setMesh(std::move(*mesh), std::move(pipelined)))
       return e;
   }
@@ -105,10 +116,13 @@ private:
     if (line.limit > 0)
       run.assign.memoryLimit = line.limit;
     const auto asked = [&] { return run.pipeline ? run.pipeline->mesh : run.assign.mesh; };
+    const auto text = [&](const dist::Mesh &mesh) {
+      return run.ownMeshes.empty() ? mesh.str() : textOf(run.ownMeshes);
+    };
     line.ranks = asked().numRanks() * line.nodes;
     if (llvm::Error e = enlarge(run, line.nodes))
       return e;
-    line.mesh = asked().str();
+    line.mesh = text(asked());
     run.hurry(run.assign);
     // A limit is kept: strategies are searched again until the program fits. Stages are cut until they do.
     const bool fit = run.options.recompute != "none" || line.limit > 0 || run.pipeline;
@@ -119,7 +133,7 @@ private:
     if (!fitted)
       return fitted.takeError();
     const strategies::FunctionReport &function = *result.report.step();
-    line.mesh = result.mesh.str();
+    line.mesh = text(result.mesh);
     line.choseMesh = run.chooseMesh || run.chooseStages;
     if (run.chooseStages && result.pipeline)
       line.microBatches = result.pipeline->microBatches;

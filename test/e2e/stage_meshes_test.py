@@ -32,6 +32,9 @@ class Context(Programs):
         self.told = text
         return text if code else plan
 
+    def report(self, plan):
+        return json.loads((plan / "report.json").read_text())
+
     def train(self, plan, *options, steps=STEPS, data=None):
         """Losses, and all tensors of a checkpoint."""
         self.count += 1
@@ -247,6 +250,23 @@ def tells(c):
     expect("mesh         stages=[data=2,model=2; data=1], 5 ranks" in c.told, c.told)
     text = c.run(c.bin / "tessera-dump", plan, "--schedule")
     expect("0 to 3" in text, text)
+
+
+@case
+def what_if(c):
+    mesh = "stages=[data=2,model=2; data=1]"
+    asked = ("--what-if", "nodes=1,2", "--what-if", f"batch={ROWS},{2 * ROWS}")
+    tables = c.report(c.compile("mlp_train", mesh, *SGD, *asked, parts=2))["what_if"]
+    one, two = tables["clusters"]
+    grown = "stages=[node=2,data=2,model=2; node=2,data=1]"
+    for line, where, ranks, options in ((one, mesh, 5, ()), (two, grown, 10, ("--topology", "2xcpu"))):
+        expect(line["mesh"] == where and line["ranks"] == ranks, f"{line}")
+        step = c.report(c.compile("mlp_train", where, *SGD, *options, parts=2))["functions"][0]["predicted_ns"]
+        expect(line["predicted_ns"] == step, f"{line}, compiled {step}")
+    step = c.report(c.compile("mlp_train", mesh, *SGD, parts=2, rows=2 * ROWS))["functions"][0]["predicted_ns"]
+    expect(tables["sizes"][1]["predicted_ns"] == step, f"{tables['sizes']}, compiled {step}")
+    text = c.compile("mlp_train", "stages=[node=2; data=1]", *SGD, "--what-if", "nodes=2", code=1)
+    expect("--what-if adds an axis 'node' to the mesh, but node=2 has one" in text, text)
 
 
 @case

@@ -80,8 +80,7 @@ llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::M
   for (const auto &[name, given] : {std::pair<std::string, bool>("--compress", !options.training.compress.empty()),
                                     {"--reproducible", options.leaves > 0},
                                     {"--gradient-reduction sum", options.gradientReduction != "mean"},
-                                    {"--broadcast-parameters", options.broadcastParameters},
-                                    {"--what-if", options.whatIf.has_value()}})
+                                    {"--broadcast-parameters", options.broadcastParameters}})
     if (given)
       return fail(name + " does not go with stages that have meshes of their own; give all stages one mesh, as in "
                          "stage=2,data=2, or leave it out");
