@@ -359,6 +359,19 @@ def smaller_limits_begin_at_what_was_counted(c):
 
 
 @case
+def copies_expire_under_a_smaller_limit(c):
+    """Only then do they expire, since the search counts less than a stage holds; and what fits so takes little more."""
+    model, _ = small_gpt(c)
+    def step(*limit):
+        text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", slow_network(c),
+                     "--mesh", "stage=2,data=2", "--dim", "batch=32", "--train", "--accumulate", 4, "--search-only",
+                     "--search-budget", "0.1", *limit)
+        return float(re.search(r"^pipeline .* predicted ([0-9.]+) ms", text, re.M)[1])
+    free, limited = step(), step("--memory", "1000KiB")
+    expect(free < limited < 1.002 * free, f"{limited} ms, without a limit {free} ms")
+
+
+@case
 def a_first_search_is_not_repeated(c):
     """A plan that does not fit as it was first searched is made to fit from there."""
     model, _ = small_gpt(c)

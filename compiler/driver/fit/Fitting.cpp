@@ -44,6 +44,11 @@ llvm::Error Fitting::run() {
   llvm::Expected<Expiring> expiring = expire(*needed);
   if (!expiring)
     return expiring.takeError();
+  // The search for a pipeline counts less than its stages hold, so that copies expire only under a smaller limit. Then
+  // strategies for the same memory take less.
+  if (run_.pipeline && !expiring->fits && expiring->needed)
+    if (llvm::Error e = lowerExpiring(*expiring))
+      return e;
   candidates_.keep();
   llvm::Expected<bool> fits =
       lower(*needed, counted, expiring->fits ? expiring->fits->report.total() : strategies::kForbidden);
@@ -55,13 +60,13 @@ llvm::Error Fitting::run() {
     fitted_ = std::move(*expiring->fits);
     return llvm::Error::success();
   }
-  if (expiring->needed) { // where copies may expire, strategies for less memory take less
-    if (llvm::Error e = candidates_.expire(expiring->ofActivations).takeError())
+  if (!run_.pipeline && expiring->needed)
+    if (llvm::Error e = lowerExpiring(*expiring))
       return e;
-    if (llvm::Error e = lower(expiring->needed, expiring->counted, strategies::kForbidden).moveInto(*fits))
-      return e;
-  }
-  return *fits ? llvm::Error::success() : isLong_ ? llvm::make_error<NoBetter>() : tooMuch_(limit_);
+  if (!expiring->fits)
+    return isLong_ ? llvm::make_error<NoBetter>() : tooMuch_(limit_);
+  fitted_ = std::move(*expiring->fits);
+  return llvm::Error::success();
 }
 
 /// The error, unless it says that there is no program that fits or is better.
@@ -127,6 +132,16 @@ llvm::Expected<Fitting::Expiring> Fitting::expire(int64_t needed) {
       break;
   }
   return expiring;
+}
+
+/// Smaller limits where copies may expire.
+llvm::Error Fitting::lowerExpiring(Expiring &expiring) {
+  if (llvm::Error e = candidates_.expire(expiring.ofActivations).takeError())
+    return e;
+  llvm::Expected<bool> fits = lower(expiring.needed, expiring.counted, strategies::kForbidden);
+  if (fits && *fits)
+    expiring.fits = std::move(fitted_);
+  return fits.takeError();
 }
 
 /// What the last search took to be needed. A stage holds several micro-batches, so that it may need far more than its

@@ -2,9 +2,10 @@
 //
 // The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between blocks.
 // If it needs more than the limit, the search is repeated: so that copies may expire, and with smaller limits. The
-// cheaper program of those that fit is taken. If none fits, copies may expire and limits are smaller. Of a pipeline the
-// first search counts one micro-batch, since later stages hold few, and a cut may give them more of the network. The
-// second one counts as many as the first stage holds, and is taken if it fits.
+// cheaper program of those that fit is taken. If none fits, copies may expire and limits are smaller. For a pipeline
+// this comes before smaller limits alone: its search has memory to spare, so that else nothing expires. Its first
+// search counts one micro-batch, since later stages hold few, and a cut may give them more of the network. The second
+// one counts as many as the first stage holds, and is taken if it fits.
 //
 //   Fitting fitting(run, assign, candidates, fitted, [&](AssignOptions limited) -> Expected<int64_t> { ... }, tooMuch);
 //   Error e = fitting.run();    // `fitted` has what fits
@@ -48,6 +49,7 @@ private:
 
   llvm::Expected<bool> countHeld(int64_t needed);
   llvm::Expected<Expiring> expire(int64_t needed);
+  llvm::Error lowerExpiring(Expiring &expiring);
   llvm::Expected<bool> lower(int64_t needed, int64_t counted, strategies::Cost most);
   int64_t used() const;
   bool isLongEnough() const;

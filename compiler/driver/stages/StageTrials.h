@@ -6,7 +6,7 @@
 //   - the numbers of stages come in the order of what they take at least, and those that cannot be faster are left out;
 //   - of the first that fits, all simple meshes are tried, of the others those most like the best so far, with the
 //     micro-batches that seem best; if none fits, with more of them;
-//   - then the best two meshes with other numbers of micro-batches, as long as that helps;
+//   - then the best two meshes with more micro-batches, as long as that helps, or with fewer, where it does not;
 //   - at the end, around the best of all, what lies between, and some of the other meshes.
 //
 //   StageTrials trials{.stages = {1, 2, 4}, .microBatches = {1, 2, 4, 8}, .bound = ..., .meshes = ..., .run = ...};
