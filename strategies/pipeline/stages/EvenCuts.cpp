@@ -1,6 +1,6 @@
 #include "strategies/pipeline/stages/EvenCuts.h"
 
-#include "strategies/pipeline/stages/OpenStage.h"
+#include "strategies/pipeline/stages/MovedBytes.h"
 #include "strategies/pipeline/stages/StageSearch.h"
 #include "strategies/pipeline/stages/Variants.h"
 
@@ -28,7 +28,7 @@ class EvenCuts {
 public:
   /// `ways`: of each stage.
   EvenCuts(const StageProblem &problem, const Units &units, const std::vector<int> &ways)
-      : problem_(problem), units_(units), stages_(int(ways.size())), stage_(problem, units) {
+      : problem_(problem), units_(units), stages_(int(ways.size())) {
     for (int behind = 0; behind < stages_; ++behind) {
       const auto way = size_t(ways[size_t(stages_ - 1 - behind)]);
       const auto known = std::ranges::find(ways_, way, &Way::way);
@@ -100,9 +100,10 @@ private:
   struct Way {
     Way(const StageProblem &problem, const Units &units, size_t way)
         : way(way), limit(problem.devices[size_t(problem.ways[way].devices)].memory),
-          latency(size_t(units.count()) + 1) {
+          latency(size_t(units.count()) + 1), moved(units, way) {
       for (int u = 0; u < units.count(); ++u) {
         const UnitWay &sums = units.ways[size_t(u)][way];
+        time.push_back(time.back() + sums.time);
         const Memory &last = memory.back();
         memory.push_back({last.impossible + !sums.possible, last.varies + sums.varies, last.fixed + sums.fixed,
                           last.held + sums.held, last.least + sums.least});
@@ -111,7 +112,9 @@ private:
     size_t way;
     int64_t limit;
     std::vector<Memory> memory = {{}};
+    std::vector<int64_t> time = {0};           // of the units before each place
     std::vector<std::vector<int64_t>> latency; // by place, of stages that begin there by their end
+    MovedBytes moved;
   };
   const Way &wayBehind(int behind) const { return ways_[byBehind_[size_t(behind)]]; }
   /// The best ways to cut the units before each place into some stages: the sum of latencies, and where the last of
@@ -258,23 +261,26 @@ private:
 
   /// Sets the latencies of the stages that begin at the place and take no longer. False if these are too many.
   bool measure(int p, int64_t interval) {
-    std::vector<int64_t> &row = ways_[0].latency[size_t(p)];
-    auto isMeasured = [&] {
-      const size_t end = size_t(p) + row.size() + 1;
-      return end == time_.size() || time_[end] - time_[size_t(p)] > interval;
-    };
-    if (isMeasured())
+    const std::vector<int64_t> &row = ways_[0].latency[size_t(p)];
+    const size_t known = row.size();
+    size_t length = known;
+    while (p + int(length) < units_.count() && time_[size_t(p) + length + 1] - time_[size_t(p)] <= interval)
+      ++length;
+    if (length == known)
       return true;
-    for (size_t known = row.size(), i = 0; i < known || !isMeasured(); ++i) {
-      stage_.add(p + int(i));
-      ++steps;
-      if (i < known)
-        continue;
-      for (Way &way : ways_)
-        way.latency[size_t(p)].push_back(stage_.times(way.way, 1).latency);
-      measured_ += ways_.size();
+    for (Way &way : ways_) {
+      way.moved.begin(p);
+      int64_t bytes = 0;
+      for (size_t i = 0; i < length; ++i) {
+        bytes += way.moved.more(p + int(i));
+        if (i >= known)
+          way.latency[size_t(p)].push_back(
+              stageTimes(problem_, int(way.way), 1, way.time[size_t(p) + i + 1] - way.time[size_t(p)], bytes, 0)
+                  .latency);
+      }
     }
-    stage_.clear();
+    steps += int64_t(length);
+    measured_ += (length - known) * ways_.size();
     return measured_ <= kMostMeasured;
   }
 
@@ -295,7 +301,6 @@ private:
   const StageProblem &problem_;
   const Units &units_;
   const int stages_;
-  OpenStage stage_;
   std::vector<int64_t> time_ = {0}; // of the units before each place, each in its best way
   std::vector<Way> ways_;           // the different ones
   std::vector<size_t> byBehind_;    // of ways_, by the stages behind

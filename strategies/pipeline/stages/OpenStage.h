@@ -4,7 +4,6 @@
 //   stage.add(3), stage.add(4);
 //   stage.times(way, replicas).interval, stage.sums(way).fixed
 //   stage.remove();                                            // 4
-//   stage.clear();
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_PIPELINE_STAGES_OPENSTAGE_H
@@ -51,19 +50,6 @@ public:
     stage_.pop_back();
     places_.pop_back();
     sum(unit, -1);
-  }
-
-  /// Takes all units away.
-  void clear() {
-    for (int unit : stage_)
-      for (int v : units_.valuesOf[size_t(unit)]) {
-        inside_[size_t(v)] = 0;
-        begins_[size_t(v)] = false;
-      }
-    stage_.clear();
-    places_.clear();
-    sums_.assign(sums_.size(), Sums());
-    bytes_ = 0;
   }
 
   StageTimes times(size_t way, int copies, int64_t time) const {

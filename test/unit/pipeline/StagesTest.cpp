@@ -1,6 +1,8 @@
 // Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
 #include "strategies/pipeline/stages/Downsets.h"
 #include "strategies/pipeline/stages/FindStages.h"
+#include "strategies/pipeline/stages/MovedBytes.h"
+#include "strategies/pipeline/stages/OpenStage.h"
 #include "strategies/pipeline/stages/Room.h"
 
 #include <catch2/catch.hpp>
@@ -163,6 +165,30 @@ StageProblem skips(int nodes, int skip, int devices) {
 }
 
 } // namespace
+
+TEST_CASE("what stages along an order move is what their units move one by one") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    StageProblem problem = randomProblem(random, 3 + round % 10);
+    for (StageDevices &kind : problem.devices)
+      kind.bandwidth = 1; // a unit of time for each byte
+    const Units units = makeUnits(problem);
+    for (size_t way = 0; way < problem.ways.size(); ++way) {
+      MovedBytes moved(units, way);
+      for (int turn = 0; turn < 2; ++turn) // and from the start again
+        for (int begin = 0; begin < units.count(); begin += 1 + turn) {
+          moved.begin(begin);
+          OpenStage stage(problem, units);
+          int64_t bytes = 0;
+          for (int end = begin; end < units.count(); ++end) {
+            stage.add(end);
+            bytes += moved.more(end);
+            CHECK(stage.times(way, 1, 0).latency == bytes);
+          }
+        }
+    }
+  }
+}
 
 TEST_CASE("small graphs: the best of all plans") {
   std::mt19937 random(3);
