@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long the search of a whole training program takes: forward, backward and Adam; ResNet-50 and transformers.
 
-usage: /usr/bin/python3 test/benchmark/program_search_bench.py --bin build/bin [--runs 5] [--threads 2] [--gap 0.01]
+usage: /usr/bin/python3 test/benchmark/program_search_bench.py --bin build/bin [--runs 5] [--threads 2] [--gap 0.005]
                                                                [--only NAME,...] [--small] [--json FILE]
 
 Models are written by test/models/networks.py, without weights. "state" states the search problem of the training step, "solve"
@@ -81,7 +81,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--gap", type=float, default=0.01)
+    parser.add_argument("--gap", type=float, default=0.005)
     parser.add_argument("--only", default="", help="beginnings of names, separated by commas")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
