@@ -1,6 +1,5 @@
 #include "strategies/modes/BesideSearch.h"
 
-#include "strategies/search/Evaluate.h"
 #include "strategies/search/wide/SearchWide.h"
 #include "strategies/space/Weighted.h"
 
@@ -22,15 +21,6 @@ static constexpr double kWorkOfBudget = 0.1, kWorkOfFirst = 0.08, kLeastWork = 0
 static Weights boundWeights(int64_t part, const CostModel &model) {
   const int64_t ofKernels = model.hasOneLink() ? part : 2 * part - kParts; // the others are of M, or half of C + M
   return {part, kParts - part, int64_t(model.leastSlowing() * double(std::max<int64_t>(0, ofKernels)))};
-}
-
-/// What the search would add up for these options.
-static Cost sumOf(const WideGraph &wide, const std::vector<int32_t> &options) {
-  Kept kept;
-  for (int32_t option : options)
-    kept.push_back({option});
-  const DenseGraph alone = denseGraph(wide, kept, everyOffer(wide, kept));
-  return evaluate(alone.graph, alone.choiceOf(wide, options)).cost;
 }
 
 bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
@@ -93,7 +83,8 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     planned = std::move(*priced);
     report.alternatives.clear(); // to the first answer
     report.searcher = searcher + ", weights " + std::to_string(part) + ":" + std::to_string(kParts - part);
-    report.cost = sumOf(all.wide, choice); // the bound is one on this, not on what is joined and hidden in the plan
+    // The bound is one on this sum, not on what is joined and hidden in the plan.
+    report.cost = summedCost(all.wide, choice);
     report.optimal = false;
   }
   // Once more for the bound alone, without an answer to price. Where one side has been longer all the time, nearly the

@@ -479,4 +479,12 @@ WideSolution searchWide(const WideGraph &wide, const SearchOptions &options, con
   return WideSearch(wide, options, limits).run();
 }
 
+Cost summedCost(const WideGraph &wide, const std::vector<int32_t> &options) {
+  Kept kept;
+  for (int32_t option : options)
+    kept.push_back({option});
+  const DenseGraph alone = denseGraph(wide, kept, everyOffer(wide, kept));
+  return evaluate(alone.graph, alone.choiceOf(wide, options)).cost;
+}
+
 } // namespace tessera::strategies

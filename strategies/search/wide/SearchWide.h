@@ -50,6 +50,9 @@ struct WideLimits {
 /// The options of plain data parallelism, where the graph names them, are never left out.
 WideSolution searchWide(const WideGraph &wide, const SearchOptions &options, const WideLimits &limits = {});
 
+/// What these options cost, by node, with the best of what they may offer. Memory does not count.
+Cost summedCost(const WideGraph &wide, const std::vector<int32_t> &options);
+
 } // namespace tessera::strategies
 
 #endif

@@ -66,6 +66,10 @@ TEST_CASE("the wide search equals enumeration under every limit of entries") {
     REQUIRE(judged.cost == s.cost);
     REQUIRE(s.cost >= least);
     REQUIRE(s.lowerBound <= least);
+    std::vector<int32_t> chosen;
+    for (size_t n = 0; n < wide.nodes.size(); ++n)
+      chosen.push_back(found.dense.option[n][size_t(s.choice[n])]);
+    REQUIRE(summedCost(wide, chosen) == costOf(wide, chosen));
     if (!cut)
       REQUIRE(s.cost == least);
     proven += s.optimal;
