@@ -251,7 +251,8 @@ private:
     for (int p = 1, begin = 0, stages = 1; p <= units_.count(); ++p) {
       if (!mayHold(begin, p, stages - 1)) {
         begin = p - 1;
-        if (++stages > stages_ || !mayHold(begin, p, stages - 1))
+        ++stages;
+        if (stages > stages_ || !mayHold(begin, p, stages - 1))
           return {};
       }
       least.push_back(stages);
