@@ -11,32 +11,6 @@
 
 using namespace tessera::strategies;
 
-namespace {
-
-/// The least cost of the flat problem for each option of each variable, and of all.
-std::pair<std::vector<double>, double> enumerate(const FlatProblem &flat) {
-  std::vector<double> least(flat.costs.size(), kFlatForbidden);
-  double best = kFlatForbidden;
-  Answer answer(size_t(flat.count()), 0);
-  for (bool more = true; more;) {
-    if (flat.excess(flat.load(answer)) <= 0) {
-      const double price = flat.price(answer);
-      best = std::min(best, price);
-      for (int32_t v = 0; v < flat.count(); ++v) {
-        double &known = least[flat.first[size_t(v)] + size_t(answer[size_t(v)])];
-        known = std::min(known, price);
-      }
-    }
-    size_t i = 0;
-    while (i < answer.size() && ++answer[i] == flat.size(int32_t(i)))
-      answer[i++] = 0;
-    more = i < answer.size();
-  }
-  return {least, best};
-}
-
-} // namespace
-
 TEST_CASE("powers and logarithms are those of the library") {
   for (double x = 0; x > -59; x -= 0.0371)
     REQUIRE(powerOfTwo(x) == Approx(std::exp2(x)).epsilon(1e-6));
@@ -82,7 +56,7 @@ TEST_CASE("bounds by annealing hold for every answer") {
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
     FlatProblem flat(problem);
-    const auto [least, best] = enumerate(flat);
+    const auto [least, best] = leastCosts(flat);
     if (best >= kFlatForbidden)
       continue;
     ++total;

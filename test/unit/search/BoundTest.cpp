@@ -133,22 +133,9 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
     FlatProblem flat(problem);
-    // The least cost of the flat problem for each option of each variable.
-    std::vector<double> least(flat.costs.size(), std::numeric_limits<double>::infinity());
-    double best = std::numeric_limits<double>::infinity();
-    Answer answer(size_t(flat.count()), 0);
-    for (bool more = true; more;) {
-      if (flat.excess(flat.load(answer)) <= 0) {
-        double price = flat.price(answer);
-        best = std::min(best, price);
-        for (int32_t v = 0; v < flat.count(); ++v)
-          least[flat.first[v] + size_t(answer[v])] = std::min(least[flat.first[v] + size_t(answer[v])], price);
-      }
-      size_t i = 0;
-      while (i < answer.size() && ++answer[i] == flat.size(int32_t(i)))
-        answer[i++] = 0;
-      more = i < answer.size();
-    }
+    const std::pair<std::vector<double>, double> enumerated = leastCosts(flat);
+    const std::vector<double> &least = enumerated.first;
+    const double best = enumerated.second;
     if (best >= kFlatForbidden)
       continue;
     ++total;
@@ -181,6 +168,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
       }
       risen += before > priced + 0.1;
     }
+    Answer answer(size_t(flat.count()));
     // The bound moves into the costs of the problem, and the problem stays the same.
     Problem moved(problem);
     dual.moveInto(moved);

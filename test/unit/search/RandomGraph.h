@@ -3,6 +3,7 @@
 #define TESSERA_TEST_UNIT_SEARCH_RANDOMGRAPH_H
 
 #include "strategies/search/Evaluate.h"
+#include "strategies/search/problem/FlatProblem.h"
 
 #include <algorithm>
 #include <random>
@@ -79,6 +80,29 @@ inline Cost bruteForce(const StrategyGraph &g) {
     if (i == choice.size())
       return best;
   }
+}
+
+/// The least cost of a flat problem for each option of each variable, and of all, by enumeration; kFlatForbidden where
+/// nothing fits.
+inline std::pair<std::vector<double>, double> leastCosts(const FlatProblem &flat) {
+  std::vector<double> least(flat.costs.size(), kFlatForbidden);
+  double best = kFlatForbidden;
+  Answer answer(size_t(flat.count()), 0);
+  for (bool more = true; more;) {
+    if (flat.excess(flat.load(answer)) <= 0) {
+      const double price = flat.price(answer);
+      best = std::min(best, price);
+      for (int32_t v = 0; v < flat.count(); ++v) {
+        double &known = least[flat.first[size_t(v)] + size_t(answer[size_t(v)])];
+        known = std::min(known, price);
+      }
+    }
+    size_t i = 0;
+    while (i < answer.size() && ++answer[i] == flat.size(int32_t(i)))
+      answer[i++] = 0;
+    more = i < answer.size();
+  }
+  return {least, best};
 }
 
 } // namespace tessera::strategies
