@@ -93,7 +93,7 @@ static void addTable(GradientRules &r) {
   using std::numbers::inv_sqrtpi;
   constexpr auto linear = Instead::Linear, none = Instead::None, byCode = Instead::ByCode;
   const Term g = resultAdjoint(), y = result(), a = operand(0), b = operand(1);
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, GRADIENT)           \
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, WORK, GRADIENT)     \
   static_assert(std::tuple_size_v<decltype(column GRADIENT)> ==                                                        \
                     (rt::ElementwiseCourse::COURSE == rt::ElementwiseCourse::Steps ? 0 : (OPERANDS)),                  \
                 TEXT " needs one gradient per operand, and none in Steps");                                            \

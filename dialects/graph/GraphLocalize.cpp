@@ -2,6 +2,8 @@
 // Also the operators' numbers of floating-point operations.
 #include "dialects/graph/Graph.h"
 
+#include "runtime/support/Scalar.h"
+
 using namespace llvm;
 using namespace mlir;
 
@@ -168,6 +170,14 @@ void AvgPoolGradOp::localize(const LocalizeContext &ctx) {
   SmallVector<int64_t> dilations(getKernel().size(), 1);
   shiftPads(*this, ctx, getKernel(), dilations);
 }
+
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, WORK, ...)          \
+  double NAME##Op::getFlops(ArrayRef<Shape>, ArrayRef<Shape> resultShapes) { return WORK * elements(resultShapes[0]); }
+#include "runtime/support/Elementwise.def"
+
+double ReduceSumOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape>) { return elements(operandShapes[0]); }
+double ReduceMaxOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape>) { return elements(operandShapes[0]); }
+double ReduceMinOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape>) { return elements(operandShapes[0]); }
 
 double MatMulOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
   const Shape &a = operandShapes[0];

@@ -86,7 +86,8 @@ def Graph_AddsLeaves : Graph_TypeTrait<"GraphAddsLeaves">;
 //===--------------------------------------------------------------------------------------------===//
 
 class Graph_UnaryOp<string mnemonic, string rule = "... -> ...", list<Trait> traits = []>
-    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, SameOperandsAndResultType], traits)> {
+    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, SameOperandsAndResultType], traits),
+                         ["getFlops"]> {
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
@@ -127,7 +128,8 @@ def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | {floats ? linear 0}", [Gr
 
 class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<string> methods = [],
                      list<Trait> traits = [], Trait type = Graph_Broadcasts>
-    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, type], traits), methods> {
+    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, type], traits),
+                         !listconcat(methods, ["getFlops"])> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
 }
@@ -167,7 +169,7 @@ def Graph_BitOrOp : Graph_BinaryOp<"bit_or"> { let summary = "or of every bit, o
 def Graph_BitXorOp : Graph_BinaryOp<"bit_xor"> { let summary = "exclusive or of every bit, on integers"; }
 
 def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1+2",
-                                      [Graph_Elementwise, Graph_Follows]> {
+                                      [Graph_Elementwise, Graph_Follows], ["getFlops"]> {
   let summary = "cond ? a : b, broadcast; cond is i1";
   let arguments = (ins Graph_Tensor:$cond, Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
@@ -326,7 +328,7 @@ def Graph_AccumulateOp
 //===--------------------------------------------------------------------------------------------===//
 
 class Graph_ReduceOp<string mnemonic, string clauses>
-    : Graph_InferredOp<mnemonic, "d.. -> {keepdims ? d../dims : d..-dims} | " # clauses> {
+    : Graph_InferredOp<mnemonic, "d.. -> {keepdims ? d../dims : d..-dims} | " # clauses, [], ["getFlops"]> {
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$dims, BoolAttr:$keepdims);
   let results = (outs Graph_Tensor:$y);
 }

@@ -4,6 +4,7 @@
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/plan/OperandParts.h"
 #include "runtime/plan/TimeOrder.h"
+#include "runtime/support/Scalar.h"
 
 namespace tessera::rt {
 namespace {
@@ -42,9 +43,18 @@ std::optional<double> flopsOf(const KernelCall &call) {
     for (int64_t size : call.kernel->expression().domain())
       points *= double(size);
     for (const plan::Instruction &instruction : call.kernel->expression().code())
-      each += instruction.op() != "constant" && instruction.op() != "iota";
+      if (const ElementwiseFunction *function = elementwiseFunction(instruction.op()))
+        each += function->work;
+      else
+        each += instruction.op() != "constant" && instruction.op() != "iota";
+    for (const plan::Result &result : call.kernel->expression().results())
+      each += result.reduction() != plan::NONE;
     return points * each;
   }
+  if (const ElementwiseFunction *function = elementwiseFunction(name))
+    return double(elementCount(call.outputs[0].shape)) * function->work;
+  if (name.starts_with("reduce_"))
+    return double(elementCount(call.inputs[0].shape));
   return std::nullopt;
 }
 

@@ -4,7 +4,7 @@ namespace tessera::rt {
 
 const std::vector<ElementwiseFunction> &elementwiseFunctions() {
   static const std::vector<ElementwiseFunction> table = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, ...)                \
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, WORK, ...)          \
   {TEXT,                                                                                                               \
    ElementwiseKind::KIND,                                                                                              \
    OPERANDS,                                                                                                           \
@@ -13,7 +13,8 @@ const std::vector<ElementwiseFunction> &elementwiseFunctions() {
    LOW,                                                                                                                \
    HIGH,                                                                                                               \
    TOLERANCE,                                                                                                          \
-   ElementwiseCourse::COURSE},
+   ElementwiseCourse::COURSE,                                                                                          \
+   WORK},
 #include "runtime/support/Elementwise.def"
   };
   return table;

@@ -43,6 +43,7 @@ struct ElementwiseFunction {
   int64_t (*whole)(int64_t a, int64_t b, int64_t c); // 0 where the operator takes no integers
   double low, high, tolerance;
   ElementwiseCourse course;
+  double work; // in additions
 };
 
 /// All rows, in their order.

@@ -1,6 +1,8 @@
 // The bytes and operations of kernels, against formulas written out by hand.
 #include "runtime/backend/KernelWork.h"
+
 #include "runtime/backend/ResolvedPlan.h"
+#include "runtime/support/Scalar.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
 #include <catch2/catch.hpp>
@@ -55,6 +57,13 @@ TEST_CASE("a convolution and its gradients have the same products") {
   CHECK(kernel("conv_weight_grad", {x, y}, {w}, weight).flops == flops);
 }
 
+TEST_CASE("an elementwise operator counts its results, a reduction what it adds") {
+  CHECK(kernel("add", {{4, 8}, {8}}, {{4, 8}}).flops == 4.0 * 8);
+  CHECK(kernel("exp", {{4, 8}}, {{4, 8}}).flops == elementwiseFunction("exp")->work * 4 * 8);
+  CHECK(elementwiseFunction("exp")->work > elementwiseFunction("add")->work);
+  CHECK(kernel("reduce_sum", {{4, 8}}, {{4}}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}}).flops == 4.0 * 8);
+}
+
 TEST_CASE("an operator that only moves data has bytes and no operations") {
   const KernelWork work = kernel("transpose", {{2, 3}}, {{3, 2}}, {{"perm", Shape{1, 0}}});
   CHECK(work.bytes == 48);
@@ -94,7 +103,7 @@ TEST_CASE("attention counts the scores that a row sees") {
   CHECK((gradient3.bytes == known.bytes && gradient3.flops == known.flops));
 }
 
-TEST_CASE("a fused loop has one operation per instruction and element") {
+TEST_CASE("a fused loop has the work of its instructions for every element") {
   PlanBuilder p;
   const uint32_t x = p.buffer(plan::F32, {4, 8}), y = p.buffer(plan::F32, {4, 8});
   plan::Expression &e = *p.kernel("fused", {x}, {y}).mutable_expression();
@@ -118,7 +127,7 @@ TEST_CASE("a fused loop has one operation per instruction and element") {
   add("exp", {2});
   result.set_value(3);
   const KernelWork work = only(p.plan());
-  CHECK(work.flops == 2.0 * 4 * 8);
+  CHECK(work.flops == (1 + elementwiseFunction("exp")->work) * 4 * 8);
   CHECK(work.bytes == 2 * 4 * 4 * 8);
 }
 
