@@ -335,18 +335,18 @@ static size_t numStatistics(const ShardingRule &rule) {
   return 0;
 }
 
-double CostModel::throughMemory(double bytes) const {
-  if (std::optional<double> measured = profile_.loop(bytes)) // with its launch
+double CostModel::throughMemory(double bytes, double operations) const {
+  if (std::optional<double> measured = profile_.loop(bytes, operations)) // with its launch
     return std::max(0.0, *measured - topology_.launch);
   return bytes / (topology_.memoryBandwidth * share_);
 }
 
-double CostModel::roofline(double flops, int bits, double streamed) const {
-  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed));
+double CostModel::roofline(double flops, int bits, double streamed, bool loop) const {
+  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed, loop ? flops : 0));
 }
 
 Cost CostModel::kernel(double flops, int bits, double streamed) const {
-  return toNanoseconds(roofline(flops, bits, streamed) + topology_.launch);
+  return toNanoseconds(roofline(flops, bits, streamed, /*loop=*/true) + topology_.launch);
 }
 
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
@@ -405,7 +405,7 @@ Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Stra
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  double seconds = roofline(flops, cls.elementBits, streamed);
+  double seconds = roofline(flops, cls.elementBits, streamed, cls.part != graph::LoopPart::None);
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))

@@ -48,6 +48,11 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
       table.addLoop(point[0].get<double>(), point[1].get<double>());
     }
   }
+  if (json.contains("loop_operation")) {
+    if (!isTime(json["loop_operation"]))
+      return fail("field 'loop_operation' must be a number of seconds");
+    table.setLoopOperation(json["loop_operation"].get<double>());
+  }
   if (json.contains("beside")) {
     const auto &beside = json["beside"];
     for (const char *field : {"hand_over", "per_byte"})
@@ -85,6 +90,8 @@ std::string ProfileTable::toJson() const {
   nlohmann::json all = {{"kernels", kernels}, {"collectives", collectives}};
   for (auto [bytes, s] : loops_)
     all["loops"].push_back({bytes, s});
+  if (loopOperation_ > 0)
+    all["loop_operation"] = loopOperation_;
   if (beside_)
     all["beside"] = {{"hand_over", beside_->handOver}, {"per_byte", beside_->perByte}};
   return all.dump(1) + "\n";
@@ -118,8 +125,8 @@ void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double byt
   add(collectives_[collectiveKey(kind, ranks)], bytes, seconds);
 }
 
-std::optional<double> ProfileTable::loop(double bytes) const {
-  return loops_.empty() ? std::nullopt : std::optional<double>(at(loops_, bytes));
+std::optional<double> ProfileTable::loop(double bytes, double operations) const {
+  return loops_.empty() ? std::nullopt : std::optional<double>(at(loops_, bytes) + operations * loopOperation_);
 }
 
 std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks, double bytes) const {

@@ -5,6 +5,7 @@
 //
 //   {"kernels": {"graph.conv 8x64x32x32,64x64x3x3->8x64x32x32 f32": 1.2e-3},     // the key: kernelKey
 //    "loops": [[65536, 8e-6], [1048576, 5e-5]],    // of fused operators: bytes that a loop reads and writes, seconds
+//    "loop_operation": 2e-11,                      // and for each operation of an element (WORK in Elementwise.def)
 //    "collectives": {"all-reduce 4": [[4096, 9e-6], [1048576, 1.2e-4]]},         // kind, ranks: [bytes, seconds]
 //    "beside": {"hand_over": 3e-5, "per_byte": 4e-10}}         // of a collective beside kernels: work of the cores
 //
@@ -40,6 +41,7 @@ public:
                                llvm::ArrayRef<dist::Shape> results, int elementBits);
   void addKernel(const std::string &key, double seconds) { seconds_[key] = seconds; }
   void addLoop(double bytes, double seconds) { add(loops_, bytes, seconds); }
+  void setLoopOperation(double seconds) { loopOperation_ = seconds; }
   void addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds);
   /// Forgets what depends on how ranks are connected: collectives, and what they are beside kernels.
   void forgetCollectives() {
@@ -52,8 +54,9 @@ public:
   bool hasLoops() const { return !loops_.empty(); }
   size_t numKernels() const { return seconds_.size(); }
   std::optional<double> seconds(const std::string &key) const;
-  /// The time of a loop that passes these bytes through memory. None if no loop was measured.
-  std::optional<double> loop(double bytes) const;
+  /// The time of a loop that passes these bytes through memory and computes so many operations. None if no loop was
+  /// measured.
+  std::optional<double> loop(double bytes, double operations) const;
   std::optional<double> collective(llvm::StringRef kind, int64_t ranks, double bytes) const;
   /// The least time per byte of all sizes.
   std::optional<double> leastPerByte(llvm::StringRef kind, int64_t ranks) const;
@@ -66,6 +69,7 @@ private:
 
   std::map<std::string, double> seconds_;
   Sizes loops_;
+  double loopOperation_ = 0;
   std::map<std::string, Sizes> collectives_; // by kind and ranks
   std::optional<MeasuredBeside> beside_;
 };

@@ -100,8 +100,9 @@ class Linked:
         if not links.exists():
             self.together([self.bin / "tessera-profile", "--network", "--mesh", mesh, "-q", "--seconds", max(self.seconds, 0.05),
                            "-o", links])
-        measured = json.loads(kernels.read_text())
-        whole.write_text(json.dumps(json.loads(links.read_text()) | {part: measured[part] for part in ("kernels", "loops")}))
+        ours = ("kernels", "loops", "loop_operation")
+        measured = {part: value for part, value in json.loads(kernels.read_text()).items() if part in ours}
+        whole.write_text(json.dumps(json.loads(links.read_text()) | measured))
         return whole
 
     def compile(self, name, model, *options, profile=None):

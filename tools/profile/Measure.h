@@ -41,9 +41,9 @@ using Progress = std::function<void(const std::string &)>;
 llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options, strategies::ProfileTable &table,
                            const Progress &progress);
 
-/// Measures the loops of the first program in mode data, all ranks at once: the mean time of those that read and write
-/// about as many bytes. Those of other strategies are made of the same operators. On devices nothing is measured, nor
-/// where the table has loops already.
+/// Measures the loops of the first program in mode data, all ranks at once: the time of an operation, and without their
+/// operations the mean time of those that read and write about as many bytes. Loops of other strategies are made of the
+/// same operators. On devices nothing is measured, nor where the table has loops already.
 llvm::Error measureLoops(mlir::ModuleOp module, const MeasureOptions &options, strategies::ProfileTable &table,
                          const Progress &progress);
 

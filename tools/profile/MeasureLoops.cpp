@@ -31,11 +31,44 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 3;
 /// Loops of sizes within this factor are one point of the table.
 constexpr double kSizes = 4;
+/// Memory and launch take at least this part of the loops of one size, whatever arithmetic seems to take.
+constexpr double kLeastMemory = 0.1;
 
-/// Bytes, and the median time of the rounds.
+/// Bytes, operations, and the median time of the rounds.
 struct Loop {
-  double bytes = 0, seconds = 0;
+  double bytes = 0, operations = 0, seconds = 0;
 };
+
+/// Loops of about one size, and sums over them: of bytes and operations by seconds, and of their products.
+struct SizeClass {
+  double count = 0, bytes = 0, operations = 0, seconds = 0;
+  double u = 0, v = 0, uu = 0, uv = 0, vv = 0;
+
+  void add(const Loop &loop) {
+    count += 1;
+    bytes += loop.bytes;
+    operations += loop.operations;
+    seconds += loop.seconds;
+    const double byBytes = loop.bytes / loop.seconds, byOperations = loop.operations / loop.seconds;
+    u += byBytes;
+    v += byOperations;
+    uu += byBytes * byBytes;
+    uv += byBytes * byOperations;
+    vv += byOperations * byOperations;
+  }
+};
+
+/// The seconds of an operation: the k of the least squares of (a bytes + k operations) / seconds - 1 over all loops,
+/// where every size has an a of its own.
+double secondsOfOperation(const std::map<int, SizeClass> &sizes) {
+  double above = 0, below = 0;
+  for (const auto &[size, c] : sizes)
+    if (c.uu > 0) {
+      above += c.v - c.u * c.uv / c.uu;
+      below += c.vv - c.uv * c.uv / c.uu;
+    }
+  return below > 0 ? std::max(0.0, above / below) : 0;
+}
 
 /// The kernels of operators that fusion can put into loops.
 std::set<std::string> loopKernels(ModuleOp local) {
@@ -72,7 +105,8 @@ rt::Status timeLoops(const plan::Plan &plan, const std::string &backend, int ran
     if (const rt::KernelCall &call = (*calls)[0][size_t(s)]; call.kernel && names.count(call.name())) {
       std::vector<double> &mine = times[size_t(s)];
       std::sort(mine.begin(), mine.end());
-      loops.push_back({double(rt::workOf(call).bytes), mine[kRounds / 2]});
+      const rt::KernelWork work = rt::workOf(call);
+      loops.push_back({double(std::max<uint64_t>(1, work.bytes)), work.flops.value_or(0), mine[kRounds / 2]});
     }
   return rt::Status();
 }
@@ -102,28 +136,28 @@ llvm::Error measureLoops(ModuleOp original, const MeasureOptions &options, strat
   if (!plans)
     return plans.takeError();
   std::mutex mutex;
-  std::map<int, std::pair<double, double>> sums; // by the power of kSizes: bytes, seconds
-  std::map<int, int> counts;
+  std::map<int, SizeClass> sizes; // by the power of kSizes
   rt::Status status = rt::runRanks(int(plans->size()), [&](rt::World &world) -> rt::Status {
     std::vector<Loop> mine;
     TESSERA_RETURN_IF_ERROR(
         timeLoops((*plans)[size_t(world.rank())], options.backend, int(plans->size()), names, mine));
     std::lock_guard<std::mutex> lock(mutex);
-    for (const Loop &loop : mine) {
-      const int size = int(std::log(std::max(1.0, loop.bytes)) / std::log(kSizes));
-      sums[size].first += loop.bytes;
-      sums[size].second += loop.seconds;
-      ++counts[size];
-    }
+    for (const Loop &loop : mine)
+      if (loop.seconds > 0)
+        sizes[int(std::log(loop.bytes) / std::log(kSizes))].add(loop);
     return rt::Status();
   });
   if (!status)
     return llvm::createStringError(status.message());
-  for (const auto &[size, sum] : sums) {
-    const double bytes = sum.first / counts[size], seconds = sum.second / counts[size];
-    table.addLoop(std::max(1.0, bytes), seconds);
+  const double operation = secondsOfOperation(sizes);
+  table.setLoopOperation(operation);
+  for (const auto &[size, sum] : sizes) {
+    const double bytes = sum.bytes / sum.count;
+    const double seconds = std::max(kLeastMemory * sum.seconds, sum.seconds - operation * sum.operations) / sum.count;
+    table.addLoop(bytes, seconds);
     char text[112];
-    std::snprintf(text, sizeof text, "%12.2f us  loops of %.3g bytes (mean of %d)", seconds * 1e6, bytes, counts[size]);
+    std::snprintf(text, sizeof text, "%12.2f us  loops of %.3g bytes (mean of %.0f, without %.3g us of arithmetic)",
+                  seconds * 1e6, bytes, sum.count, (sum.seconds / sum.count - seconds) * 1e6);
     progress(text);
   }
   return llvm::Error::success();

@@ -133,11 +133,12 @@ TEST_CASE("a measured kernel replaces the estimate") {
 TEST_CASE("measured loops replace the memory's bandwidth") {
   ProfileTable table = llvm::cantFail(
       ProfileTable::parse(R"({"kernels": {}, "loops": [[1000, 2e-6], [3000, 4e-6], [6000, 3e-6]]})", "profile.json"));
-  CHECK(*table.loop(10) == 2e-6);
-  CHECK(*table.loop(2000) == Approx(3e-6));
-  CHECK(*table.loop(6000) == 4e-6); // not 3e-6
-  CHECK(*table.loop(12000) == Approx(8e-6));
-  CHECK(!ProfileTable().loop(1000));
+  CHECK(*table.loop(10, 0) == 2e-6);
+  CHECK(*table.loop(2000, 0) == Approx(3e-6));
+  CHECK(*table.loop(2000, 5e6) == Approx(3e-6)); // nothing is known of operations
+  CHECK(*table.loop(6000, 0) == 4e-6);           // not 3e-6
+  CHECK(*table.loop(12000, 0) == Approx(8e-6));
+  CHECK(!ProfileTable().loop(1000, 0));
   CHECK(!table.empty());
   CHECK(llvm::cantFail(ProfileTable::parse(table.toJson(), "again")).toJson() == table.toJson());
   const Topology machine = simple();
@@ -152,6 +153,37 @@ TEST_CASE("measured loops replace the memory's bandwidth") {
     CHECK(llvm::toString(refused.takeError()) ==
           "profile profile.json: field 'loops' must be a list of [bytes, seconds]");
   }
+}
+
+TEST_CASE("operations of measured loops take their time, those of other kernels do not") {
+  const ProfileTable table = llvm::cantFail(ProfileTable::parse(
+      R"({"kernels": {}, "loops": [[1000, 2e-6], [3000, 4e-6]], "loop_operation": 3e-9})", "profile.json"));
+  CHECK(*table.loop(2000, 1000) == Approx(6e-6));
+  CHECK(llvm::cantFail(ProfileTable::parse(table.toJson(), "again")).toJson() == table.toJson());
+  CHECK(CostModel(Mesh(), simple(), table).kernel(1000, 32, 2000) == 6000);
+  auto refused = ProfileTable::parse(R"({"kernels": {}, "loop_operation": -1})", "profile.json");
+  REQUIRE(!refused);
+  CHECK(llvm::toString(refused.takeError()) ==
+        "profile profile.json: field 'loop_operation' must be a number of seconds");
+  // An exponential counts more than a change of sign, and a product that was not measured is no loop.
+  Module m(R"(func.func @infer(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>)
+      -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x4xf32>) {
+      %n = graph.neg %x {graph.name = "n"} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      %e = graph.exp %x {graph.name = "e"} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      %p = graph.matmul %x, %w {graph.name = "p", transpose_a = false, transpose_b = false}
+          : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+      return %n, %e, %p : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x4xf32>
+    })");
+  Program program = llvm::cantFail(Program::analyse(m.func("infer")));
+  const CostModel with(Mesh(), simple(), table);
+  std::map<std::string, Cost> cost;
+  for (const OperatorInfo &info : program.operators) {
+    dist::Strategy whole;
+    whole.factors.resize(info.cls->rule.factors.size());
+    cost[info.name] = with.compute(*info.cls, whole);
+  }
+  CHECK(cost.at("e") - cost.at("n") == Cost(15 * 8 * 16 * 3));
+  CHECK(cost.at("p") < 6000);
 }
 
 TEST_CASE("attention in 16 bits is priced as that, with statistics and masks in float32") {
