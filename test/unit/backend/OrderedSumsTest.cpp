@@ -210,14 +210,14 @@ TEST_CASE("leaves of a sum that a loop adds in one pass have the bits of sums of
 }
 
 TEST_CASE("in a reproducible plan a loop with several sums has the bits of its parts", "[bits]") {
-  const Shape shape{16, 64, 7, 7}, channels{1, 64, 1, 1}, images{16, 1, 1, 1};
+  const Shape shape{16, 64, 7, 7}, channels{1, 64, 1, 1}, images{16, 1, 1, 1}, pixels{1, 64, 7, 7};
   const Values x = numbers(elementCount(shape), 1), y = numbers(elementCount(shape), 2);
   auto compute = [&](bool fused, bool blocked, int threads) {
     PlanBuilder p;
     makeReproducible(p);
     const uint32_t a = p.buffer(plan::F32, shape), b = p.buffer(plan::F32, shape), c = p.buffer(plan::F32, shape);
     const uint32_t s = p.buffer(plan::F32, channels), t = p.buffer(plan::F32, channels),
-                   u = p.buffer(plan::F32, images);
+                   u = p.buffer(plan::F32, images), v = p.buffer(plan::F32, pixels);
     if (fused) {
       Loop(p, shape)
           .in(a)
@@ -228,6 +228,7 @@ TEST_CASE("in a reproducible plan a loop with several sums has the bits of its p
           .out(s, 0, plan::SUM, channels)
           .out(t, 3, plan::SUM, channels);
       Loop(p, shape).in(a).in(b).op("mul", {0, 1}).out(u, 2, plan::SUM, images);
+      Loop(p, shape).in(a).in(b).op("mul", {0, 1}).out(v, 2, plan::SUM, pixels);
     } else {
       const uint32_t product = p.buffer(plan::F32, shape);
       p.kernel("mul", {a, b}, {product});
@@ -235,12 +236,13 @@ TEST_CASE("in a reproducible plan a loop with several sums has the bits of its p
       for (auto [from, to] : {std::pair{a, s}, {c, t}})
         p.kernel("reduce_sum", {from}, {to}, {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(1)}});
       p.kernel("reduce_sum", {product}, {u}, {{"dims", Shape{1, 2, 3}}, {"keepdims", int64_t(1)}});
+      p.kernel("reduce_sum", {product}, {v}, {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
     }
     if (blocked)
       askForBlocks(p, c, shape);
     LoadOptions options;
     options.threads = threads;
-    return p.run("cpu", {{a, x}, {b, y}}, {c, s, t, u}, options);
+    return p.run("cpu", {{a, x}, {b, y}}, {c, s, t, u, v}, options);
   };
   const std::vector<Values> apart = compute(false, false, 1);
   for (bool fused : {false, true})
@@ -250,6 +252,33 @@ TEST_CASE("in a reproducible plan a loop with several sums has the bits of its p
         INFO("fused " << fused << ", blocked " << blocked << ", " << threads << " threads");
         for (size_t r = 0; r < apart.size(); ++r)
           CHECK(sameBits(result[r], apart[r]));
+      }
+}
+
+TEST_CASE("in a reproducible plan a product is rounded before the sum that one pass makes of it", "[bits]") {
+  const Shape shape{37, 50};
+  const Values x = numbers(37 * 50, 1), y = numbers(37 * 50, 2), z = numbers(37, 3);
+  for (const char *op : {"add", "sub"})
+    for (bool productFirst : {false, true})
+      for (bool byRow : {false, true}) { // what is added to the product does not change along a row
+        INFO(op << (productFirst ? ", the product first" : ", the product last") << (byRow ? ", by row" : ""));
+        const Shape other = byRow ? Shape{37, 1} : shape;
+        const auto operands = [&](uint32_t product, uint32_t addend) {
+          return productFirst ? std::vector{product, addend} : std::vector{addend, product};
+        };
+        PlanBuilder p;
+        makeReproducible(p);
+        const uint32_t a = p.buffer(plan::F32, shape), b = p.buffer(plan::F32, shape), c = p.buffer(plan::F32, other);
+        const uint32_t product = p.buffer(plan::F32, shape), apart = p.buffer(plan::F32, shape),
+                       together = p.buffer(plan::F32, shape);
+        p.kernel("mul", {a, b}, {product});
+        Loop(p, shape).in(product).in(c, other).op(op, operands(0, 1)).out(apart, 2);
+        Loop(p, shape).in(a).in(b).in(c, other).op("mul", {0, 1}).op(op, operands(3, 2)).out(together, 4);
+        std::vector<std::string> by;
+        const std::vector<Values> result =
+            p.run("cpu", {{a, x}, {b, y}, {c, byRow ? z : x}}, {apart, together}, LoadOptions(), &by);
+        CHECK(sameBits(result[0], result[1]));
+        CHECK(by[2].find("0+1 ops") != std::string::npos);
       }
 }
 

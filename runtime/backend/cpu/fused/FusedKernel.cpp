@@ -370,7 +370,8 @@ private:
     const TapeReduction &reduction = tape_.reductions[r];
     const float *x = static_cast<const float *>(f.pointers[reduction.source]);
     if (ordered_) {
-      ordered_->add(sums, r, f.sumRow[r], f.term[r], at, x, n);
+      const float *const factor = reduction.dot ? static_cast<const float *>(f.pointers[reduction.factor]) : nullptr;
+      ordered_->add(sums, r, f.sumRow[r], f.term[r], at, x, factor, n);
       return;
     }
     double *acc = reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;

@@ -61,12 +61,13 @@ bool OrderedSums::owns(const Share &share, const Shape &index) const {
 void OrderedSums::start(double *memory) const { std::fill_n(memory, bytes_ / 8, 0.0); }
 
 void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x,
-                      int64_t n) const {
+                      const float *factor, int64_t n) const {
   const TapeReduction &reduction = tape_.reductions[r];
   const int64_t plane = plane_[r], stride = reduction.place.laneStride;
   double *sums = memory + at_[r] + result;
   if (reduction.place.full) {
-    vectorOps().sumFull(sums + term % kPartialSums * plane + at, x, n);
+    double *const acc = sums + term % kPartialSums * plane + at;
+    factor ? vectorOps().dotFull(acc, x, factor, n) : vectorOps().sumFull(acc, x, n);
     return;
   }
   // The lanes of a row; one where all of it is summed.
@@ -83,7 +84,9 @@ void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, in
           one(t * lanes + j, t * plane + j * stride, std::integral_constant<int64_t, 1>());
   };
   copy([&](int64_t i, int64_t s, auto count) { std::memcpy(partial + i, sums + s, size_t(count) * sizeof(double)); });
-  vectorOps().sumInTurn(partial, x, n, lanes, (term + at / lanes) % kPartialSums);
+  const int64_t turn = (term + at / lanes) % kPartialSums;
+  factor ? vectorOps().dotInTurn(partial, x, factor, n, lanes, turn)
+         : vectorOps().sumInTurn(partial, x, n, lanes, turn);
   copy([&](int64_t i, int64_t s, auto count) { std::memcpy(sums + s, partial + i, size_t(count) * sizeof(double)); });
 }
 

@@ -38,9 +38,10 @@ public:
   bool owns(const Share &share, const Shape &index) const;
 
   void start(double *memory) const;
-  /// Adds n elements of a row, from its element `at` on, to reduction r. `result` is the row's first result, `term` the
-  /// number of its first term.
-  void add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x, int64_t n) const;
+  /// Adds n elements of a row, from its element `at` on, to reduction r; or their products with `factor`, if it is not
+  /// null. `result` is the row's first result, `term` the number of its first term.
+  void add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x, const float *factor,
+           int64_t n) const;
   /// Writes the results.
   void finish(const KernelCall &call, const double *memory) const;
 

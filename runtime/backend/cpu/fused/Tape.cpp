@@ -182,17 +182,14 @@ public:
     tape_.pointers = e_.valueCount();
     findUses();
     classify();
-    // A product that is rounded where it is stored is rounded everywhere.
-    foldMultiplications(!call_.exact);
-    dots_.assign(e_.valueCount(), false);
+    foldMultiplications();
     if (isOrdered(e_, call_)) {
       tape_.ordered = true;
       for (const ExpressionResult &result : e_.results)
         if (result.reduction != plan::NONE && (result.reduction != plan::SUM || !full_[result.value]))
           return std::nullopt; // the reference kernel does it
-    } else {
-      findDots(); // a product that is not stored is not rounded
     }
+    findDots();
     if (!placeResults())
       return std::nullopt;
     placeInputs();
@@ -281,15 +278,17 @@ private:
   }
 
   /// A product a * b is folded into the addition or subtraction that reads it, if only one does. It is not if that
-  /// would move the product from the lanes to the tile.
-  void foldMultiplications(bool mayFold) {
+  /// would move the product from the lanes to the tile. In a reproducible plan it is rounded, since it is rounded where
+  /// it is stored; to F32, which is what the pass for both rounds to.
+  void foldMultiplications() {
     folded_.assign(e_.code.size(), false);
     foldAt_.assign(e_.code.size(), -1);
     for (size_t c = 0; c < e_.code.size(); ++c)
       runsAt_.push_back(c);
-    for (size_t c = 0; mayFold && c < e_.code.size(); ++c) {
+    for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
-      if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) || !uses_[valueOf(c)])
+      if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) || !uses_[valueOf(c)] ||
+          (call_.exact && instr.type != plan::F32))
         continue;
       for (uint32_t i : {0u, 1u}) {
         uint32_t v = instr.operands[i];
@@ -304,19 +303,19 @@ private:
     }
   }
 
-  /// Whether result `r` is the sum along the row of a product that nothing else reads. The product is then not stored.
+  /// Whether result `r` is the sum of a product that nothing else reads. The product is then not stored. In a sum whose
+  /// order is free, products along a row are not rounded.
   bool isDot(size_t r) const {
     const ExpressionResult &result = e_.results[r];
-    if (tape_.ordered)
-      return false;
     uint32_t v = result.value;
-    if (result.reduction != plan::SUM || nest_.results[r].full || v < inputCount() || uses_[v] != 1)
+    if (result.reduction != plan::SUM || v < inputCount() || uses_[v] != 1 || (nest_.results[r].full && !tape_.ordered))
       return false;
     const Instr &instr = e_.code[v - inputCount()];
     return instr.op == Op::Mul && full_[instr.operands[0]] && full_[instr.operands[1]];
   }
 
   void findDots() {
+    dots_.assign(e_.valueCount(), false);
     for (size_t r = 0; r < e_.results.size(); ++r)
       if (isDot(r)) {
         dots_[e_.results[r].value] = true;
@@ -374,7 +373,9 @@ private:
       op.a = mul.operands[0];
       op.b = mul.operands[1];
       op.c = instr.operands[1 - size_t(foldAt_[c])];
-      kind = instr.op == Op::Add ? VectorOp::Fma : foldAt_[c] == 0 ? VectorOp::Fms : VectorOp::Fnma;
+      kind = instr.op == Op::Add ? (call_.exact ? VectorOp::MulAdd : VectorOp::Fma)
+             : foldAt_[c] == 0   ? (call_.exact ? VectorOp::MulSub : VectorOp::Fms)
+                                 : (call_.exact ? VectorOp::SubMul : VectorOp::Fnma);
     } else {
       op.a = instr.operands[0];
       op.b = instr.arity > 1 ? instr.operands[1] : op.a;

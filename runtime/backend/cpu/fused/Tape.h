@@ -8,7 +8,8 @@
 //
 // Example: y = relu(x * s + b) with x nChw16c [32, 64, 8, 8] and s, b per channel: the domain [32, 64, 8, 8]
 // becomes the physical [32, 4, 64, 16]; outer loops 32 and 4; row m = 64, p = 16; s and b are lanes; tile
-// operations {fma t, x, s, b; relu y, t}. Multiplications that feed one addition become fma.
+// operations {fma t, x, s, b; relu y, t}. Multiplications that feed one addition become fma; in a reproducible plan an
+// operation that rounds the product.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_TAPE_H
@@ -65,7 +66,7 @@ struct TapeReduction {
   uint32_t source = 0; // pointer-table index
   bool sourceLanes = false;
   int64_t count = 0;   // elements of the result
-  bool dot = false;    // the sum is of source * factor
+  bool dot = false;    // the sum is of source * factor; an ordered one of the rounded products
   uint32_t factor = 0; // pointer-table index
   Shape term;          // an ordered sum: how the number of a term moves with the outer loops
 };

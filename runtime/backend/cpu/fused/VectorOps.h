@@ -29,6 +29,10 @@ enum class VectorOp : uint8_t {
   Fma,  // a * b + c
   Fms,  // a * b - c
   Fnma, // c - a * b
+  // The same of a product that is rounded: two instructions.
+  MulAdd,
+  MulSub,
+  SubMul,
   // On I64: comparisons give BOOL; the condition of SelectInt is BOOL.
   CopyInt,
   NegInt,
@@ -84,6 +88,9 @@ struct VectorOps {
   /// Adds to kPartialSums partial sums in turn (ExpressionCode.h), those of each lane side by side:
   /// acc[(turn + i / lanes) % 4 * lanes + i % lanes] += x[i] for i < n, in ascending order. n is a multiple of lanes.
   void (*sumInTurn)(double *acc, const float *x, int64_t n, int64_t lanes, int64_t turn);
+  /// sumFull and sumInTurn of the products x[i] * y[i], which are rounded to F32.
+  void (*dotFull)(double *acc, const float *x, const float *y, int64_t n);
+  void (*dotInTurn)(double *acc, const float *x, const float *y, int64_t n, int64_t lanes, int64_t turn);
   /// The largest of the bit patterns without their signs. If it is 0x7f800000 or more, there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
