@@ -22,16 +22,15 @@ MatMulGeometry joinRows(MatMulGeometry g) {
 
 class Matrices final : public ProductOperands {
 public:
-  Matrices(const KernelCall &call, MatMulGeometry g)
-      : g_(std::move(g)), a_(call.inputs[0].as<float>()), b_(call.inputs[1].as<float>()),
+  Matrices(const KernelCall &call, const ProductOps &ops, MatMulGeometry g)
+      : ops_(ops), g_(std::move(g)), a_(call.inputs[0].as<float>()), b_(call.inputs[1].as<float>()),
         y_(call.outputs[0].as<float>()) {}
 
   bool termsSideBySide() const override { return !g_.transposeA; }
 
   void packRows(float *to, int64_t stride, const Panel &panel) const override {
     const Source from = rows(panel);
-    for (int64_t r = 0; r < from.rows; ++r)
-      std::memcpy(to + r * stride, from.data + r * from.stride, size_t(from.columns) * sizeof(float));
+    ops_.copyPieces(to, stride, from.data, from.stride, from.rows, from.columns);
   }
   void packColumns(float *to, const ProductOps &ops, const Panel &panel) const override {
     const Source from = columns(panel);
@@ -62,6 +61,7 @@ public:
 private:
   float *at(int64_t matrix, int64_t row, int64_t column) const { return y_ + (matrix * g_.m + row) * g_.n + column; }
 
+  const ProductOps &ops_;
   MatMulGeometry g_;
   const float *a_, *b_;
   float *y_;
@@ -76,7 +76,7 @@ BindResult bind(const KernelCall &call) { return BindResult(bindOrderedMatMul(ca
 std::unique_ptr<BoundKernel> bindOrderedMatMul(const KernelCall &call, const ProductOps &ops) {
   const MatMulGeometry g = joinRows(*matmulGeometry(call));
   const ProductSizes sizes{elementCount(g.batch), g.m, g.n, g.k, g.leaves};
-  return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::make_unique<Matrices>(call, g));
+  return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::make_unique<Matrices>(call, ops, g));
 }
 
 void registerOrderedMatMul(KernelRegistry &registry) { registry.add("matmul", {"ordered product", accepts, bind}); }

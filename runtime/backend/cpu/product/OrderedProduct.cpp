@@ -34,6 +34,27 @@ constexpr double kCopyRow = 1, kCopyColumn = 3; // copies of columns may transpo
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
+/// Fetches a source into a cache in so many calls. It goes on where it was: a division costs as much as some lines.
+class Fetch {
+public:
+  Fetch(const Source &source, int64_t calls)
+      : source_(source), lines_(parts(source.columns, kLine)), some_(parts(source.rows * lines_, calls)) {}
+  void operator()() {
+    for (int64_t i = 0; i < some_ && row_ < source_.rows; ++i) {
+      __builtin_prefetch(source_.data + row_ * source_.stride + line_ * kLine, 0, 2);
+      if (++line_ == lines_) {
+        line_ = 0;
+        ++row_;
+      }
+    }
+  }
+
+private:
+  Source source_;
+  int64_t lines_, some_; // of a row; of a call
+  int64_t row_ = 0, line_ = 0;
+};
+
 } // namespace
 
 bool acceptsOrdered(const KernelCall &call) {
@@ -45,20 +66,19 @@ bool acceptsOrdered(const KernelCall &call) {
 Cut::Cut(int64_t length, int64_t count, int64_t grain)
     : length(length), part(std::min(length, parts(parts(length, count), grain) * grain)) {}
 
-void Source::fetch(int64_t part, int64_t count) const {
-  for (int64_t r = rows * part / count; r < rows * (part + 1) / count; ++r)
-    for (int64_t c = 0; c < columns; c += kLine)
-      __builtin_prefetch(data + r * stride + c, 0, 2);
-}
-
 OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const ProductOps &ops,
                                std::unique_ptr<ProductOperands> operands)
     : sizes_(sizes), threads_(threads), ops_(ops), operands_(std::move(operands)), leaf_(sizes.k / sizes.leaves),
       leaves_(std::min<int64_t>(sizes.leaves, std::bit_floor(uint64_t(std::max<int64_t>(kTerms / leaf_, 1))))),
       chunks_(leaf_ * leaves_, parts(leaf_ * leaves_, kTerms), kLine),
-      levels_(size_t(std::countr_zero(uint64_t(sizes.leaves / leaves_)))) {
+      levels_(size_t(std::countr_zero(uint64_t(sizes.leaves / leaves_)))),
+      termsSideBySide_(operands_->termsSideBySide()), rowStride_(termsSideBySide_ ? chunks_.part + kPad : ops.rows),
+      micro_(ops.rows * ops.columns), copiedRows_(ops.rows * (chunks_.part + kPad)) {
   chooseTiles();
   panel_ = parts(rows_.part, parts(rows_.part, ops.rows));
+  const int64_t across = parts(columns_.part, ops.columns);
+  sums_ = parts(rows_.part, panel_) * across * micro_;
+  copiedColumns_ = across * ops.columns * chunks_.part;
 }
 
 std::string OrderedProduct::describe() const {
@@ -119,22 +139,16 @@ OrderedProduct::Chunk OrderedProduct::at(int64_t i) const {
   return c;
 }
 
-int64_t OrderedProduct::sumsSize() const {
-  return parts(rows_.part, panel_) * parts(columns_.part, ops_.columns) * microSize();
-}
-int64_t OrderedProduct::rowStride() const { return operands_->termsSideBySide() ? chunks_.part + kPad : ops_.rows; }
-int64_t OrderedProduct::panelSize() const { return ops_.rows * (chunks_.part + kPad); }
-int64_t OrderedProduct::columnsSize() const { return parts(columns_.part, ops_.columns) * ops_.columns * chunks_.part; }
 size_t OrderedProduct::perThread() const {
   const int64_t numbers =
-      panelSize() + columnsSize() + int64_t(levels_ + 1) * sumsSize() + int64_t(kMostLevels + 1) * microSize();
+      copiedRows_ + copiedColumns_ + int64_t(levels_ + 1) * sums_ + int64_t(kMostLevels + 1) * micro_;
   return aligned(size_t(numbers) * sizeof(float));
 }
 
 void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *next) const {
-  float *const copyB = memory, *const copyA = copyB + columnsSize(), *const sums = copyA + panelSize();
-  float *const small = sums + int64_t(levels_ + 1) * sumsSize();
-  float *const edge = small + int64_t(kMostLevels) * microSize();
+  float *const copyB = memory, *const copyA = copyB + copiedColumns_, *const sums = copyA + copiedRows_;
+  float *const small = sums + int64_t(levels_ + 1) * sums_;
+  float *const edge = small + int64_t(kMostLevels) * micro_;
 
   const bool ends = chunk.piece + 1 == chunks_.count(), last = ends && (chunk.group + 1) * leaves_ == sizes_.leaves;
   const auto above = size_t(std::countr_one(uint64_t(chunk.group)));
@@ -146,44 +160,44 @@ void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
     if (copies || panel.count < ops_.columns || !operands_->columnsInPlace(panel).data)
       operands_->packColumns(copyB + c * chunks_.part, ops_, panel);
   }
-  const Source nextColumns = next && copies ? operands_->columns(next->columnPanel(0, next->columns)) : Source();
+  Fetch nextColumns(next && copies ? operands_->columns(next->columnPanel(0, next->columns)) : Source(), all);
   std::array<const float *, 2 * kMostLevels> waiting{};
   int64_t micro = 0;
   for (int64_t r = 0; r < chunk.rows; r += panel_) {
     const int64_t rows = std::min(panel_, chunk.rows - r), below = r + panel_;
-    operands_->packRows(copyA, rowStride(), chunk.rowPanel(r, rows));
-    const Source nextRows = below < chunk.rows
-                                ? operands_->rows(chunk.rowPanel(below, std::min(panel_, chunk.rows - below)))
-                            : next ? operands_->rows(next->rowPanel(0, std::min(panel_, next->rows)))
-                                   : Source();
+    operands_->packRows(copyA, rowStride_, chunk.rowPanel(r, rows));
+    Fetch nextRows(below < chunk.rows ? operands_->rows(chunk.rowPanel(below, std::min(panel_, chunk.rows - below)))
+                   : next             ? operands_->rows(next->rowPanel(0, std::min(panel_, next->rows)))
+                                      : Source(),
+                   across);
     for (int64_t c = 0; c < chunk.columns; c += ops_.columns, ++micro) {
-      nextRows.fetch(micro % across, across);
-      nextColumns.fetch(micro, all);
+      nextRows();
+      nextColumns();
       const int64_t some = std::min(ops_.columns, chunk.columns - c);
       const Source inPlace =
           copies || some < ops_.columns ? Source() : operands_->columnsInPlace(chunk.columnPanel(c, some));
-      float *const level = sums + micro * microSize(), *const unfinished = level + int64_t(levels_) * sumsSize();
+      float *const level = sums + micro * micro_, *const unfinished = level + int64_t(levels_) * sums_;
       MicroTile t;
-      t.rowStride = operands_->termsSideBySide() ? rowStride() : 1;
-      t.termStride = operands_->termsSideBySide() ? 1 : rowStride();
+      t.rowStride = termsSideBySide_ ? rowStride_ : 1;
+      t.termStride = termsSideBySide_ ? 1 : rowStride_;
       const float *const b = inPlace.data ? inPlace.data : copyB + c * chunks_.part;
       t.bStride = inPlace.data ? inPlace.stride : ops_.columns;
       t.terms = leaves_ == 1 ? chunk.terms : leaf_;
       t.before = chunk.piece == 0 ? nullptr : unfinished;
-      t.next = t.before ? t.before + microSize() : nullptr;
+      t.next = t.before ? t.before + micro_ : nullptr;
       t.waiting = waiting.data();
       for (int64_t i = 0; i < leaves_; ++i) {
         t.a = copyA + i * leaf_ * t.termStride;
         t.b = b + i * leaf_ * t.bStride;
         t.waitingCount = size_t(std::countr_one(uint64_t(i)));
         for (size_t w = 0; w < t.waitingCount; ++w)
-          waiting[w] = small + int64_t(w) * microSize();
-        ResultPlace place{small + int64_t(t.waitingCount) * microSize(), ops_.columns, ops_.vector};
+          waiting[w] = small + int64_t(w) * micro_;
+        ResultPlace place{small + int64_t(t.waitingCount) * micro_, ops_.columns, ops_.vector};
         bool stores = false;
         if (i + 1 == leaves_) {
           for (size_t w = 0; ends && w < above; ++w)
-            waiting[t.waitingCount++] = level + int64_t(w) * sumsSize();
-          place.y = ends ? level + int64_t(above) * sumsSize() : unfinished;
+            waiting[t.waitingCount++] = level + int64_t(w) * sums_;
+          place.y = ends ? level + int64_t(above) * sums_ : unfinished;
           if (last) {
             place = some % ops_.vector == 0
                         ? operands_->place(ops_, chunk.matrix, chunk.row + r, rows, chunk.column + c)
@@ -196,7 +210,7 @@ void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
         t.y = place.y;
         t.yStride = place.rowStride;
         t.yVectorStride = place.vectorStride;
-        ops_.run(rows, parts(some, ops_.vector), t);
+        ops_.run(rows, some > ops_.vector ? 2 : 1, t);
         if (stores)
           operands_->store(edge, ops_, chunk.matrix, chunk.row + r, rows, chunk.column + c, some);
       }

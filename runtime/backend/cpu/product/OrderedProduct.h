@@ -34,8 +34,6 @@ struct ProductSizes {
 struct Source {
   const float *data = nullptr;
   int64_t rows = 0, columns = 0, stride = 0;
-  /// Fetches part `part` of `count`.
-  void fetch(int64_t part, int64_t count) const;
 };
 
 /// A range of rows or columns, and one of terms.
@@ -107,12 +105,6 @@ private:
   Chunk at(int64_t i) const;
   void compute(float *memory, const Chunk &chunk, const Chunk *next) const;
 
-  // What a thread has in scratch memory, in numbers.
-  int64_t microSize() const { return ops_.rows * ops_.columns; }
-  int64_t sumsSize() const;
-  int64_t rowStride() const;
-  int64_t panelSize() const;
-  int64_t columnsSize() const;
   size_t perThread() const;
 
   ProductSizes sizes_;
@@ -124,6 +116,10 @@ private:
   size_t levels_;         // of the tree above chunks
   Cut rows_, columns_;
   int64_t panel_ = 1; // rows of a micro tile
+  bool termsSideBySide_;
+  int64_t rowStride_; // of copied rows
+  // What a thread has in scratch memory, in numbers: a micro tile, sums of a level, copies of rows and of columns.
+  int64_t micro_, sums_, copiedRows_, copiedColumns_;
 };
 
 } // namespace tessera::rt
