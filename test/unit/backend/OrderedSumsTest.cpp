@@ -209,6 +209,50 @@ TEST_CASE("leaves of a sum that a loop adds in one pass have the bits of sums of
       }
 }
 
+TEST_CASE("leaves that lie side by side are summed along one row", "[bits]") {
+  constexpr int64_t kRows = 12, kLeaves = 4;
+  for (int64_t length : {96, 30, 1024}) { // a row of the last one is more than a tile
+    const Shape domain{kRows, kLeaves, length}, perRow{kRows, 1, 1}, perLeaf{kRows, kLeaves, 1};
+    const Values x = numbers(elementCount(domain), 1), shift = numbers(kRows, 2);
+    auto compute = [&](const char *backend, int threads) {
+      PlanBuilder p;
+      makeReproducible(p);
+      const uint32_t in = p.buffer(plan::F32, domain), by = p.buffer(plan::F32, perRow);
+      const uint32_t moved = p.buffer(plan::F32, domain), all = p.buffer(plan::F32, perRow),
+                     columns = p.buffer(plan::F32, {1, kLeaves, length});
+      const uint32_t sums = p.buffer(plan::F32, perLeaf), squares = p.buffer(plan::F32, perLeaf);
+      Loop(p, domain)
+          .in(in)
+          .in(by, perRow)
+          .op("sub", {0, 1})
+          .op("neg", {2})
+          .op("max", {2, 3})
+          .op("mul", {4, 0})
+          .op("mul", {2, 2})
+          .out(moved, 5)
+          .out(sums, 4, plan::SUM, perLeaf)
+          .out(squares, 6, plan::SUM, perLeaf)
+          .out(all, 2, plan::SUM, perRow)
+          .out(columns, 3, plan::SUM, {1, kLeaves, length});
+      LoadOptions options;
+      options.threads = threads;
+      std::vector<std::string> kernels;
+      std::vector<Values> results =
+          p.run(backend, {{in, x}, {by, shift}}, {moved, sums, squares, all, columns}, options, &kernels);
+      if (std::string(backend) == "cpu")
+        CHECK(kernels[0].find("12x" + std::to_string(kLeaves * length) + "x1") != std::string::npos);
+      return results;
+    };
+    const std::vector<Values> expected = compute("reference", 1);
+    for (int threads : {1, 2}) {
+      const std::vector<Values> result = compute("cpu", threads);
+      INFO("leaves of " << length << " on " << threads << " threads");
+      for (size_t r = 0; r < expected.size(); ++r)
+        CHECK(sameBits(result[r], expected[r]));
+    }
+  }
+}
+
 TEST_CASE("in a reproducible plan a loop with several sums has the bits of its parts", "[bits]") {
   const Shape shape{16, 64, 7, 7}, channels{1, 64, 1, 1}, images{16, 1, 1, 1}, pixels{1, 64, 7, 7};
   const Values x = numbers(elementCount(shape), 1), y = numbers(elementCount(shape), 2);

@@ -170,6 +170,44 @@ bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOper
   return operand.full || strideM == 0 || m == 1;
 }
 
+/// Makes one row of those of the innermost outer loop, where sums along the row have a result for each of them: a
+/// row costs some hundred cycles whatever its length. Longer rows than these gain nothing.
+void joinRows(LoopNest &nest, const ExpressionCode &code) {
+  constexpr int64_t kLongest = 4096;
+  if (nest.p != 1 || nest.outer.empty() || nest.m * nest.outer.back() > kLongest)
+    return;
+  const int64_t m = nest.m;
+  const auto goesOn = [m](const TapeOperand &operand) { return operand.outer.back() == (operand.full ? m : 0); };
+  for (const TapeOperand &in : nest.inputs)
+    if (!goesOn(in))
+      return;
+  for (const LoopNest::Index &index : nest.indices)
+    if (!index.outer.empty() && index.outer.back() != m * index.strideM)
+      return;
+  for (size_t r = 0; r < nest.results.size(); ++r) {
+    const TapeOperand &result = nest.results[r];
+    const bool along = code.results[r].reduction != plan::NONE && !result.full;
+    if (along ? nest.terms[r].back() != (result.outer.back() == 0 ? m : 0) : !goesOn(result))
+      return;
+  }
+  for (size_t r = 0; r < nest.results.size(); ++r) {
+    TapeOperand &result = nest.results[r];
+    if (!result.full && result.outer.back() != 0) {
+      result.segment = m;
+      result.segmentStride = result.outer.back();
+    }
+    nest.terms[r].pop_back();
+  }
+  for (auto *operands : {&nest.inputs, &nest.results})
+    for (TapeOperand &operand : *operands)
+      operand.outer.pop_back();
+  for (LoopNest::Index &index : nest.indices)
+    if (!index.outer.empty())
+      index.outer.pop_back();
+  nest.m *= nest.outer.back();
+  nest.outer.pop_back();
+}
+
 } // namespace
 
 bool isOrdered(const ExpressionCode &code, const KernelCall &call) {
@@ -264,6 +302,8 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
       }
       nest.indices.push_back(std::move(index));
     }
+    if (ordered)
+      joinRows(nest, code);
     return nest;
   }
   return std::nullopt;

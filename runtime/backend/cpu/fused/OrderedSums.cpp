@@ -63,15 +63,29 @@ void OrderedSums::start(double *memory) const { std::fill_n(memory, bytes_ / 8, 
 void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x,
                       const float *factor, int64_t n) const {
   const TapeReduction &reduction = tape_.reductions[r];
-  const int64_t plane = plane_[r], stride = reduction.place.laneStride;
+  const int64_t plane = plane_[r];
   double *sums = memory + at_[r] + result;
+  if (const int64_t segment = reduction.place.segment) {
+    for (int64_t done = 0; done < n;) {
+      const int64_t inside = (at + done) % segment, some = std::min(segment - inside, n - done);
+      addAlong(sums + (at + done) / segment * reduction.place.segmentStride, r, term + inside, x + done,
+               factor ? factor + done : nullptr, some);
+      done += some;
+    }
+    return;
+  }
   if (reduction.place.full) {
     double *const acc = sums + term % kPartialSums * plane + at;
     factor ? vectorOps().dotFull(acc, x, factor, n) : vectorOps().sumFull(acc, x, n);
     return;
   }
-  // The lanes of a row; one where all of it is summed.
-  const int64_t lanes = stride == 0 ? 1 : tape_.p;
+  addAlong(sums, r, term + at / lanesOf(r), x, factor, n);
+}
+
+int64_t OrderedSums::lanesOf(size_t r) const { return tape_.reductions[r].place.laneStride == 0 ? 1 : tape_.p; }
+
+void OrderedSums::addAlong(double *sums, size_t r, int64_t term, const float *x, const float *factor, int64_t n) const {
+  const int64_t lanes = lanesOf(r), plane = plane_[r], stride = tape_.reductions[r].place.laneStride;
   alignas(64) double partial[kPartialSums * kLanes];
   // Rows may be as short as a vector or two, so that copies one number at a time would take longer than the sums.
   const bool together = stride == 1 && lanes == kLanes;
@@ -84,7 +98,7 @@ void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, in
           one(t * lanes + j, t * plane + j * stride, std::integral_constant<int64_t, 1>());
   };
   copy([&](int64_t i, int64_t s, auto count) { std::memcpy(partial + i, sums + s, size_t(count) * sizeof(double)); });
-  const int64_t turn = (term + at / lanes) % kPartialSums;
+  const int64_t turn = term % kPartialSums;
   factor ? vectorOps().dotInTurn(partial, x, factor, n, lanes, turn)
          : vectorOps().sumInTurn(partial, x, n, lanes, turn);
   copy([&](int64_t i, int64_t s, auto count) { std::memcpy(sums + s, partial + i, size_t(count) * sizeof(double)); });

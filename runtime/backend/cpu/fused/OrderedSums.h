@@ -46,6 +46,11 @@ public:
   void finish(const KernelCall &call, const double *memory) const;
 
 private:
+  /// How many results of reduction r lie along a row: the lanes, or one where all of it is summed.
+  int64_t lanesOf(size_t r) const;
+  /// Adds n elements that are summed along the row, or their products.
+  void addAlong(double *sums, size_t r, int64_t term, const float *x, const float *factor, int64_t n) const;
+
   const Tape &tape_;
   std::vector<int64_t> at_, plane_; // by reduction: its first partial sum, the length of a plane
   Shape owner_;                     // how the number of a row's owner moves with the outer loops

@@ -27,6 +27,8 @@ struct TapeOperand {
   Shape outer;
   bool full = false;      // one element per element of the row; else lanes
   int64_t laneStride = 0; // lanes: element of lane j is (j % p) * laneStride
+  // A sum along the row may have a result for each so many elements, so far apart; 0: one for all.
+  int64_t segment = 0, segmentStride = 0;
 };
 
 struct TapeOp {
