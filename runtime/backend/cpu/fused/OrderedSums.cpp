@@ -15,6 +15,22 @@ constexpr int64_t kLeastTile = 4 * kLanes;
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/// Adds lines of n elements that follow each other, or their products, to kLines results that are `apart`.
+void addLines(double *sums, int64_t apart, int64_t plane, int64_t term, const float *x, const float *factor,
+              int64_t n) {
+  double partial[kLines * kPartialSums];
+  const int64_t turn = term % kPartialSums;
+  const auto each = [&](auto one) {
+    for (int64_t line = 0; line < kLines; ++line)
+      for (int64_t t = 0; t < kPartialSums; ++t)
+        one(partial[line * kPartialSums + t], sums[line * apart + t * plane]);
+  };
+  each([](double &own, double &sum) { own = sum; });
+  factor ? vectorOps().dotLinesInTurn(partial, x, factor, n, n, turn)
+         : vectorOps().sumLinesInTurn(partial, x, n, n, turn);
+  each([](double &own, double &sum) { sum = own; });
+}
+
 } // namespace
 
 OrderedSums::OrderedSums(const Tape &tape, int threads, int64_t &tile) : tape_(tape), owner_(tape.outer.size(), 0) {
@@ -67,10 +83,17 @@ void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, in
   double *sums = memory + at_[r] + result;
   if (const int64_t segment = reduction.place.segment) {
     for (int64_t done = 0; done < n;) {
-      const int64_t inside = (at + done) % segment, some = std::min(segment - inside, n - done);
-      addAlong(sums + (at + done) / segment * reduction.place.segmentStride, r, term + inside, x + done,
-               factor ? factor + done : nullptr, some);
-      done += some;
+      const int64_t inside = (at + done) % segment, apart = reduction.place.segmentStride;
+      double *const first = sums + (at + done) / segment * apart;
+      const float *const from = x + done, *const by = factor ? factor + done : nullptr;
+      if (inside == 0 && n - done >= kLines * segment) {
+        addLines(first, apart, plane, term, from, by, segment);
+        done += kLines * segment;
+      } else {
+        const int64_t some = std::min(segment - inside, n - done);
+        addAlong(first, r, term + inside, from, by, some);
+        done += some;
+      }
     }
     return;
   }

@@ -20,6 +20,7 @@ namespace tessera::rt {
 
 constexpr int64_t kLanes = 16;
 constexpr int64_t kTurns = 4; // ExpressionCode.h: kPartialSums
+constexpr int64_t kLines = 4; // sums at once: each alone would wait for its last addition
 
 enum class VectorOp : uint8_t {
 #define TESSERA_ELEMENTWISE(NAME, ...) NAME,
@@ -91,6 +92,9 @@ struct VectorOps {
   /// sumFull and sumInTurn of the products x[i] * y[i], which are rounded to F32.
   void (*dotFull)(double *acc, const float *x, const float *y, int64_t n);
   void (*dotInTurn)(double *acc, const float *x, const float *y, int64_t n, int64_t lanes, int64_t turn);
+  /// Both of kLines lines of one lane, `stride` apart: acc[line * 4 + (turn + i) % 4] += x[line * stride + i] for i < n.
+  void (*sumLinesInTurn)(double *acc, const float *x, int64_t stride, int64_t n, int64_t turn);
+  void (*dotLinesInTurn)(double *acc, const float *x, const float *y, int64_t stride, int64_t n, int64_t turn);
   /// The largest of the bit patterns without their signs. If it is 0x7f800000 or more, there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
