@@ -30,7 +30,7 @@ constexpr int64_t kLine = 16;      // numbers of a line of the cache
 constexpr int64_t kPad = kLine;    // between copied rows: rows a power of two apart would share lines of the cache
 constexpr size_t kMostLevels = 32; // of a tree
 // What a copied row of A and a copied column of B cost, in columns and rows of products.
-constexpr double kCopyRow = 1, kCopyColumn = 3; // copies of columns may transpose
+constexpr double kCopyRow = 8, kCopyColumn = 24; // copies of columns may transpose, and often come from memory
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
