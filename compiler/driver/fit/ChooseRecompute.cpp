@@ -72,12 +72,17 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     llvm::Expected<FittedProgram> tried =
         fitWith(run, module, assign, again, fit, again.level == "none" ? std::exchange(once, {}) : std::nullopt);
     if (!tried) {
-      const bool isNoBetter = tried.errorIsA<NoBetter>(); // nor is it if more is computed
-      if (!tried.errorIsA<DoesNotFit>() && (!isNoBetter || !best))
-        return tried.takeError();
+      llvm::Error error = tried.takeError();
+      bool isLast = !error.isA<DoesNotFit>() && !error.isA<NoBetter>();
+      error = llvm::handleErrors(std::move(error), [&](std::unique_ptr<NoBetter> e) {
+        isLast = e->inAnyMemory && !best; // nor is it better if more is computed
+        return llvm::Error(std::move(e));
+      });
+      if (isLast)
+        return error;
       if (!best && unplaced.empty())
         run.say("the plan does not fit, computing activations again instead of keeping them");
-      unplaced = llvm::toString(tried.takeError());
+      unplaced = llvm::toString(std::move(error));
       return false;
     }
     if (!best || tried->report.predicted() < best->report.predicted()) // of equal trials the first one wins

@@ -148,13 +148,10 @@ public:
   }
   void add(ModuleOp module, const FittedProgram &fitted, const strategies::JoinOptions &first) {
     known_.push_back({module, first, fitted.join, fitted.strategies, fitted.pipeline, fitted.memory,
-                      fitted.report.total(), isShort(fitted.report)});
+                      fitted.report.total(), memoryWasShort(fitted.report)});
   }
 
 private:
-  /// The part of the limit that a search counts at most if it has memory to spare.
-  static constexpr double kSpare = 0.9;
-
   struct Known {
     ModuleOp module; // in phase 2
     strategies::JoinOptions first, last;
@@ -165,14 +162,9 @@ private:
     bool isShort; // memory was
   };
 
-  static bool isShort(const strategies::AssignReport &report) {
-    const strategies::FunctionReport *step = report.step();
-    return !step || double(std::max(step->search.counted, step->peakBytes)) > kSpare * double(report.memoryLimit);
-  }
-  /// The search for a pipeline counts less than its stages hold. Where it has memory to spare, copies that may expire
-  /// do not, since to make one again takes time.
+  /// Where the search for a pipeline has memory to spare, copies that may expire do not.
   bool expiresNothing(const Known &known, const strategies::AssignReport &report) const {
-    return run_.pipeline && !known.isShort && !isShort(report) && report.total() <= known.total;
+    return run_.pipeline && !known.isShort && !memoryWasShort(report) && report.total() <= known.total;
   }
 
   const Compilation &run_;
@@ -207,8 +199,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     if (llvm::Error e = localizing.toMessages(join, fitted))
       return e;
     const bool isLong = takesTooLong(run, fitted);
-    if (isLong && join.overlap == strategies::Overlapping::Off)
-      return llvm::make_error<NoBetter>(); // and so it is with smaller messages
+    // And so it is with smaller messages, and in line where kernels had collectives beside them only if that is faster.
+    if (isLong && join.overlap != strategies::Overlapping::On)
+      return llvm::make_error<NoBetter>();
     if (!isLong) {
       if (llvm::Error e = localizing.finish(join, fitted))
         return e;

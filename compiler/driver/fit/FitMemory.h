@@ -29,10 +29,13 @@ private:
   std::string text_;
 };
 
-/// The error that a program needs too much memory, and takes no less time than one that is known to fit.
+/// The error that a program needs too much memory, and takes no less time than one that is known to fit: in the memory
+/// that there is, or whatever is computed again to spare memory.
 class NoBetter : public llvm::ErrorInfo<NoBetter> {
 public:
   static char ID;
+  explicit NoBetter(bool inAnyMemory = false) : inAnyMemory(inAnyMemory) {}
+  const bool inAnyMemory;
   void log(llvm::raw_ostream &out) const override { out << "takes no less than the best"; }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 };

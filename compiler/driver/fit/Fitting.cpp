@@ -11,6 +11,14 @@ using strategies::AssignOptions;
 /// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
 
+/// The part of the limit that a search counts at most if it has memory to spare.
+static constexpr double kSpare = 0.9;
+
+bool memoryWasShort(const strategies::AssignReport &report) {
+  const strategies::FunctionReport *step = report.step();
+  return !step || double(std::max(step->search.counted, step->peakBytes)) > kSpare * double(report.memoryLimit);
+}
+
 /// Whether there is a better answer but for copies that the search did not see.
 static bool heldTooMuch(const FittedProgram &fitted) {
   const strategies::FunctionReport *step = fitted.report.step();
@@ -34,7 +42,7 @@ llvm::Error Fitting::run() {
   if (run_.onlyOnce)
     return llvm::make_error<NotAtOnce>(std::move(fitted_));
   if (isLongEnough())
-    return llvm::make_error<NoBetter>();
+    return llvm::make_error<NoBetter>(/*inAnyMemory=*/!memoryWasShort(fitted_.report));
   const int64_t counted = used();
   if (share_.stages > 1) {
     llvm::Expected<bool> fits = countHeld(*needed);
@@ -46,9 +54,12 @@ llvm::Error Fitting::run() {
     return expiring.takeError();
   // The search for a pipeline counts less than its stages hold, so that copies expire only under a smaller limit. Then
   // strategies for the same memory take less.
-  if (run_.pipeline && !expiring->fits && expiring->needed)
+  if (run_.pipeline && !expiring->fits && expiring->needed) {
     if (llvm::Error e = lowerExpiring(*expiring))
       return e;
+    if (isLong_) // and so it is all the more where copies are kept
+      return llvm::make_error<NoBetter>();
+  }
   candidates_.keep();
   llvm::Expected<bool> fits =
       lower(*needed, counted, expiring->fits ? expiring->fits->report.total() : strategies::kForbidden);
@@ -103,10 +114,12 @@ llvm::Expected<bool> Fitting::countHeld(int64_t needed) {
   return false;
 }
 
-/// Copies of parameters may expire, and where that is not enough, those of activations do, too.
+/// Copies of parameters may expire, and where that is not enough, those of activations do, too. Where the search for a
+/// pipeline has memory to spare, nothing expires: then one search tells what both would need and count.
 llvm::Expected<Fitting::Expiring> Fitting::expire(int64_t needed) {
   Expiring expiring;
-  for (bool activations : {false, true}) {
+  const bool spares = run_.pipeline && !memoryWasShort(fitted_.report);
+  for (bool activations : {spares, !spares}) {
     llvm::Expected<bool> expired = candidates_.expire(activations);
     if (!expired)
       return expired.takeError();
@@ -122,9 +135,13 @@ llvm::Expected<Fitting::Expiring> Fitting::expire(int64_t needed) {
       if (llvm::Error other = unlessNotFound(std::move(e)))
         return other;
     } else if (bytes > limit_) {
-      expiring.needed = bytes;
-      expiring.counted = used();
-      expiring.ofActivations = activations;
+      if (activations || !expiring.needed) {
+        expiring.needed = bytes;
+        expiring.counted = used();
+        expiring.ofActivations = activations;
+      }
+      if (spares && !memoryWasShort(fitted_.report))
+        break;
     } else if (!expiring.fits || fitted_.report.predicted() < expiring.fits->report.predicted()) {
       expiring.fits = std::move(fitted_);
     }

@@ -24,6 +24,10 @@ namespace tessera {
 /// The most repetitions of the search with smaller limits, if the arena does not fit.
 inline constexpr int kMaxAttempts = 5;
 
+/// Whether the search had little memory to spare. The search for a pipeline counts less than its stages hold. Where it
+/// has memory to spare, copies that may expire do not, since to make one again takes time.
+bool memoryWasShort(const strategies::AssignReport &report);
+
 /// Searches under one limit, and says how many bytes a rank needs then, or fails with DoesNotFit. The result is in the
 /// program that Fitting was given.
 using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const strategies::AssignOptions &)>;
@@ -43,7 +47,7 @@ private:
   /// A search so that copies expire, in one of two degrees.
   struct Expiring {
     std::optional<FittedProgram> fits; // the cheapest
-    int64_t needed = 0, counted = 0;   // of the last that does not fit; 0: there is none
+    int64_t needed = 0, counted = 0;   // of one that does not fit, of activations if there is one; 0: there is none
     bool ofActivations = false;        // of that one
   };
 
