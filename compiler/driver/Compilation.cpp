@@ -20,22 +20,30 @@ using namespace mlir;
 namespace tessera {
 
 Compilation::Compilation(const CompileOptions &options, const Progress &progress)
-    : options(options), progress_(progress), handler_(&context, [this](Diagnostic &d) {
-        if (d.getSeverity() == DiagnosticSeverity::Error) {
-          said_ += (said_.empty() ? "" : "; ") + d.str();
-          for (Diagnostic &note : d.getNotes())
-            said_ += " (" + note.str() + ")";
-        }
-        return success();
-      }) {
+    : own_(std::make_unique<MLIRContext>()), isWatched_(true), options(options), context(*own_), progress_(progress) {
+  handler_.emplace(&context, [](Diagnostic &) { return success(); });
   // MLIR ends the process where it gets no thread. It takes at most one a function.
   constexpr unsigned mostFunctions = 8;
   if (!rt::probeThreads(int(std::min(mostFunctions, llvm::hardware_concurrency().compute_thread_count()))))
     context.disableMultithreading();
   // An error names what it is about. The operator's text, a whole function at worst, would hide it.
   context.printOpOnDiagnostic(false);
-  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+  // Passes register the dialects that they need, which must not happen on two threads at once. So all are known.
+  DialectRegistry dialects;
+  dialects.insert<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+  context.appendDialectRegistry(dialects);
+  context.loadAllAvailableDialects();
 }
+
+Compilation::Compilation(const Compilation &run, const Progress &progress)
+    : isWatched_(false), options(run.options), assign(run.assign), hybrid(run.hybrid), import(run.import),
+      training(run.training), pipeline(run.pipeline), ownMeshes(run.ownMeshes), chooseMesh(run.chooseMesh),
+      chooseStages(run.chooseStages), longEnough(run.longEnough), onlyOnce(run.onlyOnce), context(run.context),
+      overlap_(run.overlap_), progress_(progress) {
+  assign.watch = nullptr;
+}
+
+int Compilation::threads() const { return context.isMultithreadingEnabled() ? assign.exactThreads : 1; }
 
 llvm::Error Compilation::read(llvm::StringRef chooses) {
   if (llvm::Error e = checkOptions(options, chooses))
@@ -149,10 +157,21 @@ void Compilation::setMicroBatches(int64_t number) {
 llvm::Error Compilation::passes(llvm::StringRef where, ModuleOp module, llvm::function_ref<void(PassManager &)> build) {
   PassManager manager(&context);
   build(manager);
-  said_.clear();
+  // What passes on other threads of MLIR say is told here, too, once they have ended.
+  std::string said;
+  ScopedDiagnosticHandler handler(&context, [&said, thread = llvm::get_threadid()](Diagnostic &d) {
+    if (llvm::get_threadid() != thread)
+      return failure(); // of another run
+    if (d.getSeverity() == DiagnosticSeverity::Error) {
+      said += (said.empty() ? "" : "; ") + d.str();
+      for (Diagnostic &note : d.getNotes())
+        said += " (" + note.str() + ")";
+    }
+    return success();
+  });
   if (succeeded(manager.run(module)))
     return llvm::Error::success();
-  const std::string what = said_.empty() ? "failed" : said_;
+  const std::string what = said.empty() ? "failed" : said;
   return llvm::createStringError(where.empty() ? what : (where + ": " + what).str());
 }
 
@@ -169,7 +188,7 @@ llvm::Error Compilation::dump(ModuleOp module, llvm::StringRef file) const {
 }
 
 void Compilation::begins(const char *phase) const {
-  if (options.watch)
+  if (options.watch && isWatched_)
     options.watch->phase = phase;
 }
 

@@ -8,6 +8,11 @@
 //   if (Error e = run.passes("partition", module, [](PassManager &passes) { ... })) ...
 //   run.finished("partition");
 //
+// Runs of the same options may go on side by side, on threads of their own: the first one, and others in its context.
+//
+//   Compilation other(run, itsProgress);
+//   other.setMicroBatches(8);
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_COMPILATION_H
 #define TESSERA_COMPILER_DRIVER_COMPILATION_H
@@ -26,10 +31,17 @@ namespace tessera {
 class Compilation {
 public:
   Compilation(const CompileOptions &options, const Progress &progress);
+  /// Beside `run`, which must outlive it, with what that has read and set. It tells no watch what it does.
+  Compilation(const Compilation &run, const Progress &progress);
 
   /// Checks the options (`chooses`: see checkOptions), reads their files, and sets the members below.
   llvm::Error read(llvm::StringRef chooses = "");
 
+private:
+  const std::unique_ptr<mlir::MLIRContext> own_; // of the first run
+  const bool isWatched_;
+
+public:
   const CompileOptions &options;
   strategies::AssignOptions assign;
   std::optional<compiler::HybridOptions> hybrid;
@@ -65,7 +77,9 @@ public:
   /// From now on a batch has so many micro-batches.
   void setMicroBatches(int64_t number);
 
-  mlir::MLIRContext context;
+  mlir::MLIRContext &context;
+  /// How many runs may be beside each other.
+  int threads() const;
 
   /// Runs the passes that `build` adds. A failure is one error, "WHERE: MESSAGES", without "WHERE: " if `where` is
   /// empty.
@@ -88,8 +102,7 @@ private:
 
   strategies::Overlapping overlap_ = {}; // that was asked for
   const Progress &progress_;
-  std::string said_; // the error messages of the passes
-  mlir::ScopedDiagnosticHandler handler_;
+  std::optional<mlir::ScopedDiagnosticHandler> handler_; // of the first run: says nothing
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 

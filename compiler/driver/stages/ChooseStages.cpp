@@ -10,6 +10,7 @@
 #include "dialects/graph/Graph.h"
 #include "runtime/support/BytesText.h"
 #include "strategies/space/FunctionAssignment.h"
+#include "strategies/space/InParallel.h"
 
 #include "mlir/IR/Threading.h"
 
@@ -61,6 +62,8 @@ public:
       if (ranks_.numRanks() % stages == 0 && (stages == 1 || stages <= programs_.mostStages()))
         trials.stages.push_back(stages);
     trials.bound = [&](int64_t stages, int64_t parts) { return programs_.atLeast(stages, parts, ranks_.numRanks()); };
+    if (llvm::Error e = programs_.make(widelySpaced(trials.microBatches)))
+      return e;
     trials.meshes = [&](int64_t stages) { return count(meshesOf(stages)); };
     trials.similar = [&](int64_t stages, const StageTrial &like) { return similar(stages, like); };
     trials.run = [&](llvm::ArrayRef<StageTrial> list, Cost most) { return tryAll(list, most); };
@@ -85,6 +88,7 @@ private:
     dist::Mesh mesh; // of a stage
     compiler::PipelineOptions options;
     std::shared_ptr<strategies::Prices> prices;
+    StageProgram *program = nullptr;
     bool isDoubtful = false; // the copies in it, which may expire, have no room
   };
 
@@ -150,6 +154,7 @@ private:
       one.candidate.microBatches = trial.microBatches;
       one.candidate.estimate = true;
       std::shared_ptr<strategies::Prices> &prices = prices_[trial.mesh];
+      one.program = &program;
       if (!prices) {
         AssignOptions with = run_.assign;
         with.mesh = one.mesh;
@@ -371,12 +376,9 @@ private:
     std::string error;
     StagePlanMaking making;
     making.stopped = [&] { return run_.stopped(); };
-    making.once = [&](size_t plan) {
+    auto noteOnce = [&](size_t plan, llvm::Expected<FittedProgram> made) {
       Found &one = found_[plan];
       const Cost estimate = one.candidate.predicted;
-      run_.onlyOnce = true;
-      llvm::Expected<FittedProgram> made = make(one);
-      run_.onlyOnce = false;
       if (made)
         return note(one, std::move(*made), least, fitted);
       // Other limits of memory may help, and computing again.
@@ -392,33 +394,47 @@ private:
       error = fail(one, std::move(failed));
       return told;
     };
-    making.whole = [&](size_t plan, Cost longEnough) {
-      Found &one = found_[plan];
+    making.once = [&](llvm::ArrayRef<size_t> list) {
+      run_.onlyOnce = true;
+      std::vector<llvm::Expected<FittedProgram>> all = makeAll(list, {});
+      run_.onlyOnce = false;
+      std::vector<StagePlanMade> told;
+      for (auto [plan, made] : llvm::zip_equal(list, all))
+        told.push_back(noteOnce(plan, std::move(made)));
+      return told;
+    };
+    making.whole = [&](llvm::ArrayRef<size_t> list, Cost longEnough) {
       run_.longEnough = longEnough;
-      std::optional<FittedProgram> once;
-      if (run_.options.dumpPhases.empty()) { // phases are dumped as they are made
-        if (!one.candidate.estimate)
-          once = std::exchange(fitted, {});
-        else if (auto it = tooLarge.find(plan); it != tooLarge.end())
-          once = std::move(it->second);
-      }
-      llvm::Expected<FittedProgram> made = make(one, std::move(once));
+      std::vector<std::optional<FittedProgram>> once(list.size());
+      if (run_.options.dumpPhases.empty()) // phases are dumped as they are made
+        for (auto [plan, known] : llvm::zip_equal(list, once)) {
+          if (!found_[plan].candidate.estimate)
+            known = std::exchange(fitted, {});
+          else if (auto it = tooLarge.find(plan); it != tooLarge.end())
+            known = std::move(it->second);
+        }
+      std::vector<llvm::Expected<FittedProgram>> all = makeAll(list, std::move(once));
       run_.longEnough = kForbidden;
-      if (made)
-        return note(one, std::move(*made), least, fitted);
-      if (one.candidate.estimate)
-        error = fail(one, made.takeError());
-      else
-        llvm::consumeError(made.takeError()); // it stays what it is
-      return StagePlanMade();
+      std::vector<StagePlanMade> told;
+      for (auto [plan, made] : llvm::zip_equal(list, all)) {
+        Found &one = found_[plan];
+        told.push_back(made ? note(one, std::move(*made), least, fitted) : StagePlanMade());
+        if (made)
+          continue;
+        if (one.candidate.estimate)
+          error = fail(one, made.takeError());
+        else
+          llvm::consumeError(made.takeError()); // it stays what it is
+      }
+      return told;
     };
     const std::optional<size_t> best = makeStagePlans(plans, making);
     if (best && (!fitted || !run_.options.dumpPhases.empty()))
-      if (llvm::Error e = make(found_[*best]).moveInto(fitted))
+      if (llvm::Error e = std::move(makeAll(*best, {}).front()).moveInto(fitted))
         return e;
     if (best) {
       chosen.fitted = std::move(*fitted);
-      return take(found_[*best]);
+      return take(found_[*best], run_);
     }
     if (!doubtful_.empty()) {
       for (Found &one : std::exchange(found_, std::exchange(doubtful_, {})))
@@ -453,27 +469,65 @@ private:
     return one.candidate.error = llvm::toString(std::move(error));
   }
 
-  llvm::Error take(const Found &one) {
-    run_.assign.prices = nullptr;
-    run_.setMicroBatches(one.candidate.microBatches);
-    return run_.setMesh(one.candidate.mesh, one.options);
+  static llvm::Error take(const Found &one, Compilation &run) {
+    run.assign.prices = nullptr;
+    run.setMicroBatches(one.candidate.microBatches);
+    return run.setMesh(one.candidate.mesh, one.options);
   }
 
-  /// `once`: what was made of it under Compilation::onlyOnce.
-  llvm::Expected<FittedProgram> make(const Found &one, std::optional<FittedProgram> once = std::nullopt) {
-    if (llvm::Error e = take(one))
+  /// Makes plans side by side. `once`: what was made of each under Compilation::onlyOnce, if anything was.
+  std::vector<llvm::Expected<FittedProgram>> makeAll(llvm::ArrayRef<size_t> plans,
+                                                     std::vector<std::optional<FittedProgram>> once) {
+    once.resize(plans.size());
+    std::vector<std::optional<llvm::Expected<FittedProgram>>> made(plans.size());
+    if (plans.size() == 1) {
+      const Found &one = found_[plans[0]];
+      made[0].emplace(make(one, run_, *one.program->module, one.prices, std::move(once[0])));
+    } else {
+      // The first one speaks as it goes, the others at the end. Each has one thread, and prices and a module of its own.
+      std::vector<std::vector<std::string>> said(plans.size());
+      const int threads = run_.options.dumpPhases.empty() ? run_.threads() : 1; // dumps go into the same files
+      const int before = std::exchange(run_.assign.exactThreads, 1);
+      std::vector<std::unique_ptr<Compilation>> others;
+      std::vector<Progress> progress;
+      for (std::vector<std::string> &lines : said)
+        progress.push_back([&lines](const std::string &line) { lines.push_back(line); });
+      for (size_t i = 1; i < plans.size(); ++i)
+        others.push_back(std::make_unique<Compilation>(run_, progress[i]));
+      std::vector<std::shared_ptr<strategies::Prices>> prices;
+      std::vector<OwningOpRef<ModuleOp>> modules;
+      for (size_t plan : plans) {
+        prices.push_back(std::make_shared<strategies::Prices>(*found_[plan].prices, int(prices.size())));
+        modules.push_back(found_[plan].program->module->clone());
+      }
+      strategies::inParallel(threads, plans.size(), [&](size_t i) {
+        made[i].emplace(make(found_[plans[i]], i ? *others[i - 1] : run_, *modules[i], prices[i], std::move(once[i])));
+      });
+      run_.assign.exactThreads = before;
+      run_.assign.prices = nullptr;
+      for (const std::vector<std::string> &lines : said)
+        for (const std::string &line : lines)
+          run_.say(line);
+    }
+    std::vector<llvm::Expected<FittedProgram>> list;
+    for (std::optional<llvm::Expected<FittedProgram>> &one : made)
+      list.push_back(std::move(*one));
+    return list;
+  }
+
+  llvm::Expected<FittedProgram> make(const Found &one, Compilation &run, ModuleOp module,
+                                     std::shared_ptr<strategies::Prices> prices,
+                                     std::optional<FittedProgram> once) const {
+    if (llvm::Error e = take(one, run))
       return e;
-    run_.assign.prices = one.prices;
+    run.assign.prices = std::move(prices);
     if (one.candidate.stages > 1)
       if (llvm::Error e =
-              compiler::completePipeline(run_.pipeline->options, one.candidate.stages, one.candidate.microBatches))
+              compiler::completePipeline(run.pipeline->options, one.candidate.stages, one.candidate.microBatches))
         return e;
-    llvm::Expected<StageProgram *> program = programs_.of(one.candidate.microBatches);
-    if (!program)
-      return program.takeError();
-    run_.assign.explain = explain_;
-    run_.hurry(run_.assign);
-    return fitWithRecompute(run_, *(*program)->module, run_.assign, fitMemory, std::move(once));
+    run.assign.explain = explain_;
+    run.hurry(run.assign);
+    return fitWithRecompute(run, module, run.assign, fitMemory, std::move(once));
   }
 
   /// The best for each number of stages.

@@ -8,6 +8,8 @@
 //   - what is computed again may make that one faster;
 //   - then those that did not fit are made to, as long as they promise less.
 //
+// Two at a time are made, where the second one is likely to be needed whatever becomes of the first one.
+//
 //   StagePlanMaking making{.once = ..., .whole = ..., .stopped = ...};
 //   std::optional<size_t> best = makeStagePlans({{8, 640}, {8, 641}, {4, 652}}, making);
 //
@@ -39,10 +41,10 @@ struct StagePlanMade {
 };
 
 struct StagePlanMaking {
-  /// Searches the plan once.
-  std::function<StagePlanMade(size_t plan)> once;
-  /// Makes it fit, and searches what is computed again. It may be given up once it is known to take `longEnough`.
-  std::function<StagePlanMade(size_t plan, strategies::Cost longEnough)> whole;
+  /// Searches each of the plans once. They may be searched side by side.
+  std::function<std::vector<StagePlanMade>(llvm::ArrayRef<size_t> plans)> once;
+  /// Makes them fit, and searches what is computed again. One may be given up once it is known to take `longEnough`.
+  std::function<std::vector<StagePlanMade>(llvm::ArrayRef<size_t> plans, strategies::Cost longEnough)> whole;
   /// Becomes true: nothing more is made once something fits.
   std::function<bool()> stopped = [] { return false; };
 };

@@ -6,6 +6,7 @@
 #include "compiler/pipeline/Estimate.h"
 #include "compiler/pipeline/ProgramParts.h"
 #include "dialects/graph/Graph.h"
+#include "strategies/space/InParallel.h"
 
 #include <numeric>
 
@@ -40,20 +41,39 @@ static int64_t commonRows(ModuleOp module) {
   return rows;
 }
 
-llvm::Expected<StageProgram *> StagePrograms::of(int64_t parts) {
-  StageProgram &program = programs_[parts];
-  if (program.module || !program.error.empty())
-    return &program;
-  run_.setMicroBatches(parts);
-  llvm::Expected<compiler::ImportedModel> model = quietModel(run_);
+llvm::Error StagePrograms::make(int64_t parts, StageProgram &program) const {
+  const Progress quiet = [](const std::string &) {};
+  Compilation run(run_, quiet);
+  run.setMicroBatches(parts);
+  llvm::Expected<compiler::ImportedModel> model = quietModel(run);
   if (!model) {
     program.error = llvm::toString(model.takeError());
-    return &program;
+    return llvm::Error::success();
   }
   program.module = std::move(model->module);
-  if (llvm::Error e = priceKernels(program))
+  return priceKernels(program);
+}
+
+llvm::Error StagePrograms::make(llvm::ArrayRef<int64_t> numbers) {
+  std::vector<std::pair<int64_t, StageProgram *>> missing;
+  for (int64_t parts : numbers)
+    if (auto [it, isNew] = programs_.try_emplace(parts); isNew)
+      missing.push_back({parts, &it->second});
+  std::vector<std::string> errors(missing.size());
+  strategies::inParallel(run_.threads(), missing.size(), [&](size_t i) {
+    if (llvm::Error e = make(missing[i].first, *missing[i].second))
+      errors[i] = llvm::toString(std::move(e));
+  });
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return llvm::createStringError(error);
+  return llvm::Error::success();
+}
+
+llvm::Expected<StageProgram *> StagePrograms::of(int64_t parts) {
+  if (llvm::Error e = make(parts))
     return e;
-  return &program;
+  return &programs_.at(parts);
 }
 
 llvm::Error StagePrograms::computeAgain(StageProgram &program) {
@@ -75,7 +95,7 @@ llvm::Error StagePrograms::computeAgain(StageProgram &program) {
 }
 
 /// Sums up what kernels take on one rank, with loops as fusion forms them there.
-llvm::Error StagePrograms::priceKernels(StageProgram &program) {
+llvm::Error StagePrograms::priceKernels(StageProgram &program) const {
   llvm::Expected<strategies::Program> analysed = strategies::Program::analyse(compiler::mainFunction(*program.module));
   if (!analysed)
     return analysed.takeError();

@@ -1,8 +1,10 @@
 //===- StagePrograms.h - the model with every number of micro-batches that is tried ----------------===//
 //
-// A batch in another number of micro-batches is another program. It is made when it is first asked for.
+// A batch in another number of micro-batches is another program. It is made when it is first asked for, or several are
+// made side by side.
 //
 //   StagePrograms programs(run);
+//   Error e = programs.make({4, 8, 16});
 //   for (int64_t parts : *programs.microBatches())
 //     programs.atLeast(stages, parts, ranks);                 // no step is shorter
 //
@@ -36,7 +38,9 @@ class StagePrograms {
 public:
   explicit StagePrograms(Compilation &run) : run_(run) {}
 
-  /// The program; one with an error if the model cannot be cut so. Changes the run's number of micro-batches.
+  /// Makes the programs with these numbers of micro-batches.
+  llvm::Error make(llvm::ArrayRef<int64_t> numbers);
+  /// The program; one with an error if the model cannot be cut so.
   llvm::Expected<StageProgram *> of(int64_t parts);
   /// Makes `tried`: what --recompute says; of "auto" first nothing is computed again, and where nothing fits so, all.
   llvm::Error computeAgain(StageProgram &program);
@@ -50,7 +54,8 @@ public:
   llvm::Expected<strategies::Cost> atLeast(int64_t stages, int64_t parts, int64_t ranks);
 
 private:
-  llvm::Error priceKernels(StageProgram &program);
+  llvm::Error make(int64_t parts, StageProgram &program) const;
+  llvm::Error priceKernels(StageProgram &program) const;
 
   Compilation &run_;
   std::map<int64_t, StageProgram> programs_; // by micro-batches

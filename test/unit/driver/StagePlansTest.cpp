@@ -25,6 +25,7 @@ struct Made {
   std::optional<size_t> best;
   Cost least = kForbidden;
   std::vector<size_t> once, whole;
+  std::vector<size_t> together; // how many were searched once at a time
 };
 
 Made make(
@@ -39,17 +40,28 @@ Made make(
     return found;
   };
   made.best = makeStagePlans(list, {.once =
-                                        [&](size_t i) {
-                                          made.once.push_back(i);
-                                          return tell({plans[i].fitsFirst, plans[i].first});
+                                        [&](llvm::ArrayRef<size_t> list) {
+                                          std::vector<StagePlanMade> found;
+                                          made.together.push_back(list.size());
+                                          for (size_t i : list) {
+                                            made.once.push_back(i);
+                                            found.push_back(tell({plans[i].fitsFirst, plans[i].first}));
+                                          }
+                                          return found;
                                         },
                                     .whole =
-                                        [&](size_t i, Cost longEnough) {
-                                          made.whole.push_back(i);
-                                          CHECK(plans[i].first <= longEnough);
-                                          if (plans[i].fitting >= longEnough && !plans[i].fitsFirst)
-                                            return tell({}); // given up
-                                          return tell({plans[i].fitting < kForbidden, plans[i].fitting});
+                                        [&](llvm::ArrayRef<size_t> list, Cost longEnough) {
+                                          CHECK((list.size() == 1 || longEnough < kForbidden));
+                                          std::vector<StagePlanMade> found;
+                                          for (size_t i : list) {
+                                            made.whole.push_back(i);
+                                            CHECK(plans[i].first <= longEnough);
+                                            const bool isGivenUp =
+                                                plans[i].fitting >= longEnough && !plans[i].fitsFirst;
+                                            found.push_back(tell({!isGivenUp && plans[i].fitting < kForbidden,
+                                                                  isGivenUp ? kForbidden : plans[i].fitting}));
+                                          }
+                                          return found;
                                         },
                                     .stopped = std::move(stopped)});
   return made;
@@ -95,6 +107,15 @@ TEST_CASE("where no plan fits at once, each is made to fit") {
   CHECK(!make({{8, 100, 100, false, kForbidden}}).best);
   CHECK(!make({{8, 100, kForbidden, false, kForbidden}}).best);
   CHECK(make({{8, 100, kForbidden, false, kForbidden}}).whole.empty());
+}
+
+TEST_CASE("two plans are made at a time if the second one promises about as much") {
+  CHECK(make({{8, 1000, 1001, true, 1001}, {8, 1010, 1012, true, 1012}}).together == std::vector<size_t>{2});
+  CHECK(make({{8, 1000, 1100, true, 1100}, {8, 1020, 1021, true, 1021}}).together == std::vector<size_t>{1, 1});
+  CHECK(make({{8, 1000, 1001, true, 1001}, {8, 1020, 1021, true, 1021}}).together == std::vector<size_t>{1});
+  const Made made = make({{8, 1000, 1100, false, 1150}, {4, 1005, 1090, false, 1120}});
+  CHECK(made.together == std::vector<size_t>{2});
+  CHECK(made.best == 1);
 }
 
 TEST_CASE("few plans are made, and few of a kind") {
