@@ -59,16 +59,22 @@ bool isDecided(func::FuncOp func, const SharedShardings &shared) {
 
 } // namespace
 
-llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, AssignReport &report) {
-  if (!llvm::is_contained(modeNames(), options.mode))
-    return llvm::createStringError("unknown mode '%s'; modes are %s", options.mode.c_str(),
-                                   llvm::join(modeNames(), ", ").c_str());
+llvm::Error checkMesh(const AssignOptions &options) {
   if (llvm::Error e = options.topology.fits(options.mesh))
     return e;
   for (const auto &[axis, link] : options.topology.axes)
     if (options.mesh.findAxis(axis) < 0)
       return llvm::createStringError("topology %s gives a link for axis '%s' but mesh %s has none",
                                      options.topology.name.c_str(), axis.c_str(), options.mesh.str().c_str());
+  return llvm::Error::success();
+}
+
+llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, AssignReport &report) {
+  if (!llvm::is_contained(modeNames(), options.mode))
+    return llvm::createStringError("unknown mode '%s'; modes are %s", options.mode.c_str(),
+                                   llvm::join(modeNames(), ", ").c_str());
+  if (llvm::Error e = checkMesh(options))
+    return e;
   if (options.mode == "data" && !options.user.entries.empty())
     return llvm::createStringError(
         "strategies from %s have no effect in mode data: use --mode semi-auto or --mode auto",

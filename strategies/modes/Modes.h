@@ -14,6 +14,9 @@
 
 namespace tessera::strategies {
 
+/// An error if the topology does not fit the mesh.
+llvm::Error checkMesh(const AssignOptions &options);
+
 /// Every operator cuts its batch by all axes that divide it.
 llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// Operators take the user's strategies; every other operator cuts its batch.

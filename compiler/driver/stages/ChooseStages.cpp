@@ -9,7 +9,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/BytesText.h"
-#include "strategies/space/FunctionAssignment.h"
+#include "strategies/modes/Trial.h"
 #include "strategies/space/InParallel.h"
 
 #include "mlir/IR/Threading.h"
@@ -61,9 +61,9 @@ public:
     for (int64_t stages = 1; stages <= ranks_.numRanks(); ++stages)
       if (ranks_.numRanks() % stages == 0 && (stages == 1 || stages <= programs_.mostStages()))
         trials.stages.push_back(stages);
-    trials.bound = [&](int64_t stages, int64_t parts) { return programs_.atLeast(stages, parts, ranks_.numRanks()); };
     if (llvm::Error e = programs_.make(widelySpaced(trials.microBatches)))
       return e;
+    trials.bound = [&](int64_t stages, int64_t parts) { return programs_.atLeast(stages, parts, ranks_.numRanks()); };
     trials.meshes = [&](int64_t stages) { return count(meshesOf(stages)); };
     trials.similar = [&](int64_t stages, const StageTrial &like) { return similar(stages, like); };
     trials.run = [&](llvm::ArrayRef<StageTrial> list, Cost most) { return tryAll(list, most); };
@@ -87,8 +87,8 @@ private:
     StagesCandidate candidate;
     dist::Mesh mesh; // of a stage
     compiler::PipelineOptions options;
-    std::shared_ptr<strategies::Prices> prices;
     StageProgram *program = nullptr;
+    std::shared_ptr<strategies::Prices> prices;
     bool isDoubtful = false; // the copies in it, which may expire, have no room
   };
 
@@ -153,8 +153,8 @@ private:
       one.candidate.stages = stages;
       one.candidate.microBatches = trial.microBatches;
       one.candidate.estimate = true;
-      std::shared_ptr<strategies::Prices> &prices = prices_[trial.mesh];
       one.program = &program;
+      std::shared_ptr<strategies::Prices> &prices = prices_[trial.mesh];
       if (!prices) {
         AssignOptions with = run_.assign;
         with.mesh = one.mesh;
@@ -213,8 +213,8 @@ private:
   std::vector<Found> tryOne(const StageProgram &program, const Found &trial, Cost most, bool beside) const {
     std::vector<Found> doubtful;
     std::string error;
-    for (const OwningOpRef<ModuleOp> &module : program.tried)
-      if (std::vector<Found> found = tryModule(*module, trial, most, beside, error, doubtful); !found.empty())
+    for (const TriedProgram &tried : program.tried)
+      if (std::vector<Found> found = tryProgram(tried.step, trial, most, beside, error, doubtful); !found.empty())
         return found;
     Found &none = doubtful.emplace_back(trial);
     none.candidate.error = error;
@@ -222,8 +222,8 @@ private:
   }
 
   /// `doubtful` gets what has room but for copies, if there is nothing else.
-  std::vector<Found> tryModule(ModuleOp module, const Found &trial, Cost most, bool beside, std::string &error,
-                               std::vector<Found> &doubtful) const {
+  std::vector<Found> tryProgram(const strategies::Program &step, const Found &trial, Cost most, bool beside,
+                                std::string &error, std::vector<Found> &doubtful) const {
     const int64_t stages = trial.candidate.stages;
     AssignOptions assign = run_.assign;
     assign.mesh = trial.mesh;
@@ -251,16 +251,15 @@ private:
     int64_t inProportion = assign.memoryLimit;
     bool wasCrowded = false;
     for (int tries = stages > 1 ? 0 : 1; tries < 3; ++tries) {
-      OwningOpRef<ModuleOp> copy(module.clone());
-      strategies::AssignReport report;
-      if (llvm::Error e = strategies::assignStrategies(*copy, assign, report)) {
+      strategies::Trial tried;
+      if (llvm::Error e = strategies::tryStrategies(step, assign, tried)) {
         error = llvm::toString(std::move(e));
-        if (report.doesNotFit && assign.share.stages > 1) {
+        if (tried.search.doesNotFit && assign.share.stages > 1) {
           assign.share = {};
           assign.memoryLimit = inProportion;
           continue;
         }
-        if (!report.doesNotFit || assign.tooDear >= kForbidden)
+        if (!tried.search.doesNotFit || assign.tooDear >= kForbidden)
           return {};
         // The search ends at the first proof that it has; most often this one.
         std::vector<Found> tooDear = {trial};
@@ -268,17 +267,17 @@ private:
         tooDear[0].candidate.predicted = most;
         return tooDear;
       }
-      const strategies::FunctionReport &function = *report.step();
+      const strategies::ProgramCost &cost = tried.cost;
       std::vector<Found> found;
       if (stages == 1) {
         found = {trial};
-        found[0].candidate.predicted = function.predicted();
-        found[0].candidate.bytes = function.peakBytes;
+        found[0].candidate.predicted = cost.predicted();
+        found[0].candidate.bytes = cost.peakBytes;
         return found;
       }
       int64_t least = std::numeric_limits<int64_t>::max(), leastMean = least;
       std::vector<Found> crowded;
-      for (compiler::StagesEstimate &estimate : estimate(*copy, function, trial, most)) {
+      for (compiler::StagesEstimate &estimate : estimate(tried, trial, most)) {
         least = std::min(least, estimate.bytes);
         if (estimate.bytes > limit_)
           continue;
@@ -308,13 +307,13 @@ private:
       if (isCrowded) {
         if (std::exchange(wasCrowded, true))
           return {};
-        const int64_t counted = function.search.counted ? function.search.counted : function.peakBytes;
+        const int64_t counted = tried.search.counted ? tried.search.counted : cost.peakBytes;
         assign.memoryLimit =
             int64_t(double(std::min(assign.memoryLimit, counted)) * double(limit_) / double(least) * kMargin);
         continue;
       }
       inProportion =
-          int64_t(double(std::min(assign.memoryLimit, function.peakBytes)) * double(limit_) / double(least) * kMargin);
+          int64_t(double(std::min(assign.memoryLimit, cost.peakBytes)) * double(limit_) / double(least) * kMargin);
       assign.share = tries == 0 ? share : strategies::PipelineShare();
       if (tries > 0)
         assign.memoryLimit = inProportion;
@@ -322,29 +321,26 @@ private:
     return {};
   }
 
-  std::vector<compiler::StagesEstimate> estimate(ModuleOp module, const strategies::FunctionReport &report,
-                                                 const Found &trial, Cost most) const {
+  std::vector<compiler::StagesEstimate> estimate(const strategies::Trial &tried, const Found &trial, Cost most) const {
     const strategies::CostModel all(trial.candidate.mesh, run_.assign.topology, run_.assign.profile,
                                     run_.assign.reproducible);
-    func::FuncOp func = compiler::mainFunction(module);
+    const strategies::Program &program = tried.function->program;
+    func::FuncOp func = program.func;
     llvm::DenseMap<Value, int64_t> bytes;
-    for (BlockArgument argument : func.getArguments()) {
-      auto attribute = func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttr);
-      const int64_t element = strategies::elementBytes(argument.getType());
-      if (llvm::Expected<dist::Sharding> sharding = attribute.resolve(trial.mesh))
-        bytes[argument] = trial.prices->model.localBytes(strategies::shapeOf(argument), element, *sharding);
-      else
-        llvm::consumeError(sharding.takeError()); // the assignment has written it
-    }
+    for (auto [argument, sharding] : llvm::zip_equal(func.getArguments(), tried.function->args))
+      bytes[argument] = trial.prices->model.localBytes(strategies::shapeOf(argument),
+                                                       strategies::elementBytes(argument.getType()), sharding);
     compiler::StagesToPrice priced{
-        func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, report.peakBytes, most};
-    for (auto [op, one] : llvm::zip_equal(func.getBody().front().without_terminator(), report.operators)) {
-      for (auto [result, shape] : llvm::zip_equal(op.getResults(), one.localResults))
+        func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, tried.cost.peakBytes, most};
+    for (auto [info, strategy, one] :
+         llvm::zip_equal(program.operators, tried.function->assignment.strategies, tried.cost.operators)) {
+      for (auto [result, shape] :
+           llvm::zip_equal(info.op->getResults(), strategies::localResults(*info.cls, trial.mesh, strategy)))
         bytes[result] = strategies::numElements(shape) * strategies::elementBytes(result.getType());
-      Cost time = one.compute / one.times, once = 0;
-      for (const strategies::CollectiveReport &collective : one.collectives)
-        (collective.times == one.times ? time : once) +=
-            collective.cost / (collective.times == one.times ? one.times : 1);
+      Cost time = one.compute / info.times, once = 0;
+      for (const strategies::PricedCollective &collective : one.collectives)
+        (collective.times == info.times ? time : once) +=
+            collective.cost / (collective.times == info.times ? info.times : 1);
       priced.times.push_back(time);
       priced.once.push_back(once);
     }

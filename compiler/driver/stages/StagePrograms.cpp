@@ -87,9 +87,13 @@ llvm::Error StagePrograms::computeAgain(StageProgram &program) {
     levels = {std::move(*again)};
   }
   for (const Recomputed &again : levels) {
-    program.tried.push_back(program.module->clone());
-    if (llvm::Error e = recompute(run_, *program.tried.back(), again))
+    OwningOpRef<ModuleOp> module(program.module->clone());
+    if (llvm::Error e = recompute(run_, *module, again))
       return e;
+    llvm::Expected<strategies::Program> step = strategies::Program::analyse(compiler::mainFunction(*module));
+    if (!step)
+      return step.takeError();
+    program.tried.push_back({std::move(module), std::move(*step)});
   }
   return llvm::Error::success();
 }

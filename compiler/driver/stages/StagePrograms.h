@@ -22,10 +22,15 @@
 
 namespace tessera {
 
+/// A program with the recomputation of a trial.
+struct TriedProgram {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  strategies::Program step; // its first function
+};
+
 struct StageProgram {
-  mlir::OwningOpRef<mlir::ModuleOp> module; // in phase 2
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>>
-      tried;                                  // the same with the recomputation of a trial; the next if none fits
+  mlir::OwningOpRef<mlir::ModuleOp> module;   // in phase 2
+  std::vector<TriedProgram> tried;            // the next if none fits
   std::string error;                          // why there is none
   strategies::Cost kernels = 0, launches = 0; // of a step on one rank without launches, and these
   strategies::Cost longest = 0;               // of the kernels, what must lie in one stage
