@@ -14,13 +14,54 @@ static constexpr int64_t kParts = 256;
 /// The effort of each further search, as a part of the first one's budget and of what that has done. Set by hand, so
 /// that a compilation takes little longer.
 static constexpr double kWorkOfBudget = 0.1, kWorkOfFirst = 0.08, kLeastWork = 0.01;
+/// For the bound alone it is solved so often at most, or once after much work, and only for weights that may raise the
+/// bound by such a part.
+static constexpr int kBoundSearches = 3;
+static constexpr double kWorthRaising = 0.002;
 
-/// Weights for a bound: `part` of kParts are compute's. Where several kinds of links are busy at once, a step may take
-/// less time than all its messages, but not less than half of what both take; then at least half of the parts are
-/// compute's.
-static Weights boundWeights(int64_t part, const CostModel &model) {
-  const int64_t ofKernels = model.hasOneLink() ? part : 2 * part - kParts; // the others are of M, or half of C + M
-  return {part, kParts - part, int64_t(model.leastSlowing() * double(std::max<int64_t>(0, ofKernels)))};
+/// What weights for a bound depend on.
+struct BoundRules {
+  explicit BoundRules(const CostModel &model) : oneLink(model.hasOneLink()), slowing(model.leastSlowing()) {}
+
+  /// `part` of kParts are compute's. Where several kinds of links are busy at once, a step may take less time than all
+  /// its messages, but not less than half of what both take; then at least half of the parts are compute's.
+  Weights weights(int64_t part) const {
+    const int64_t ofKernels = oneLink ? part : 2 * part - kParts; // the others are of M, or half of C + M
+    return {part, kParts - part, int64_t(slowing * double(std::max<int64_t>(0, ofKernels)))};
+  }
+  bool proves(int64_t part) const { return oneLink || part >= kParts / 2; }
+
+  bool oneLink;
+  double slowing;
+};
+
+namespace {
+
+/// The bound that is highest as far as these choices tell: with no weights it is more than what any choice costs.
+struct HighestBound {
+  HighestBound(const BoundRules &rules, const std::vector<CostParts> &choices) {
+    for (int64_t now = 1; now < kParts; ++now) {
+      Cost least = std::numeric_limits<Cost>::max();
+      for (const CostParts &choice : choices)
+        least = std::min(least, rules.weights(now).bound(rules.weights(now).of(choice)));
+      if (rules.proves(now) && least > bound) {
+        part = now;
+        bound = least;
+      }
+    }
+  }
+  int64_t part = kParts / 2; // of compute
+  Cost bound = 0;
+};
+
+} // namespace
+
+/// By node the option of the wide graph that an answer to it has.
+static std::vector<int32_t> optionsIn(const WideSolution &found, size_t nodes) {
+  std::vector<int32_t> options;
+  for (size_t n = 0; n < nodes; ++n)
+    options.push_back(found.dense.option[n][size_t(found.solution.choice[n])]);
+  return options;
 }
 
 bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
@@ -45,21 +86,25 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
   const std::string searcher = report.searcher;
   int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
   Cost compute = planned.compute, communication = planned.communication;
-  const int searches = rules.work > kLargeWork ? 1 : kSearches;
-  auto proves = [&](int64_t ofCompute) { return ofCompute >= kParts / 2 || model.hasOneLink(); };
+  const BoundRules boundRules(model);
+  std::vector<CostParts> tried = {partsOf(all.wide, choice)};
+  const bool large = rules.work > kLargeWork;
+  const int searches = large ? 1 : kSearches;
   for (int search = 0; search < searches; ++search) {
     (compute >= communication ? none : whole) = part;
     part = (none + whole) / 2;
-    const Weights weights = boundWeights(part, model);
+    const Weights weights = boundRules.weights(part);
     options.start = &choice;
     WideSolution found = searchWide(weighted(all.wide, weights), options);
     report.work += found.solution.work;
-    if (proves(part))
+    if (boundRules.proves(part))
       report.besideBound = std::max(report.besideBound, weights.bound(found.solution.lowerBound));
     if (found.solution.choice.empty() || found.solution.cost >= kForbidden)
       break;
+    std::vector<int32_t> answer = optionsIn(found, choice.size());
     BuiltGraph narrowed = optionsOf(all);
     narrow(narrowed, std::move(found.dense));
+    tried.push_back(partsOf(all.wide, answer));
     FunctionAssignment trial = function;
     applyChoice(trial, model.mesh(), narrowed, found.solution.choice);
     trial.finishResults();
@@ -75,8 +120,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     communication = priced->communication;
     if (priced->predicted() >= planned.predicted() || priced->peakBytes > rules.limit)
       continue;
-    for (size_t n = 0; n < choice.size(); ++n)
-      choice[n] = narrowed.dense.option[n][size_t(found.solution.choice[n])];
+    choice = std::move(answer);
     function.assignment = std::move(trial.assignment);
     function.args = std::move(trial.args);
     function.results = std::move(trial.results);
@@ -87,20 +131,32 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     report.cost = summedCost(all.wide, choice);
     report.optimal = false;
   }
-  // Once more for the bound alone, without an answer to price. Where one side has been longer all the time, nearly the
-  // whole weight belongs to it.
-  (compute >= communication ? none : whole) = part;
-  const int64_t last = none == 0 ? 1 : whole == kParts ? kParts - 1 : (none + whole) / 2;
-  if (!rules.prove || !proves(last))
+  // For the bound alone, without answers to price.
+  if (!rules.prove)
     return llvm::Error::success();
   options.boundAlone = true;
-  auto prove = [wide = std::move(all.wide), choice = std::move(choice), weights = boundWeights(last, model),
-                options]() mutable {
-    const WideGraph problem = weighted(wide, weights);
-    wide = {}; // the caller may be stating a problem of its own
-    options.start = &choice;
-    const WideSolution found = searchWide(problem, options);
-    return BesideBound::Found{weights.bound(found.solution.lowerBound), found.solution.work};
+  options.threads = 1; // it may depend on their number
+  auto prove = [wide = std::move(all.wide), choice = std::move(choice), tried = std::move(tried), options, boundRules,
+                most = large ? 1 : kBoundSearches, known = report.besideBound]() mutable {
+    BesideBound::Found best{known, 0};
+    for (int search = 0; search < most; ++search) {
+      const HighestBound highest(boundRules, tried);
+      if (double(highest.bound) <= double(best.bound) * (1 + kWorthRaising))
+        break;
+      const Weights weights = boundRules.weights(highest.part);
+      const WideGraph problem = weighted(wide, weights);
+      const bool last = search + 1 == most;
+      if (last)
+        wide = {}; // the caller may be stating a problem of its own
+      options.start = &choice;
+      const WideSolution found = searchWide(problem, options);
+      best.work += found.solution.work;
+      best.bound = std::max(best.bound, weights.bound(found.solution.lowerBound));
+      if (last || found.solution.choice.empty() || found.solution.cost >= kForbidden)
+        break;
+      tried.push_back(partsOf(wide, optionsIn(found, choice.size())));
+    }
+    return best;
   };
   // Where the system gives no thread, it is looked for when it is asked for.
   const auto when = std::launch::deferred | (options.exactThreads > 1 ? std::launch::async : std::launch::deferred);

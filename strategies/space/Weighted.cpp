@@ -49,4 +49,36 @@ WideGraph weighted(const WideGraph &wide, Weights weights) {
   return made;
 }
 
+CostParts partsOf(const WideGraph &wide, const std::vector<int32_t> &options) {
+  CostParts sum;
+  auto add = [&](const StateTable &table, int32_t row, int32_t column, int64_t times) {
+    const size_t at = size_t(row) * table.columns + size_t(column);
+    sum.compute += times * (table.compute.empty() ? 0 : table.compute[at]);
+    sum.least += times * table.least[at];
+  };
+  auto stateOf = [&](const std::vector<int32_t> &states, int32_t node) {
+    return states[size_t(options[size_t(node)])];
+  };
+  for (size_t n = 0; n < wide.nodes.size(); ++n) {
+    const CostParts parts = (*wide.nodes[n].parts)[size_t(options[n])];
+    sum.compute += parts.compute;
+    sum.least += parts.least;
+  }
+  for (const WideEdge &edge : wide.edges)
+    add(*edge.table, stateOf(*edge.fromState, edge.from), stateOf(*edge.toState, edge.to), 1);
+  for (const WideShare &share : wide.shares) {
+    std::vector<int64_t> readers(share.copies->prices.columns, 0); // by copy
+    for (size_t r = 0; r < share.edges.size(); ++r) {
+      const WideEdge &edge = wide.edges[size_t(share.edges[r])];
+      for (int32_t copy : share.copies->wants[r][size_t(stateOf(*edge.toState, edge.to))])
+        ++readers[size_t(copy)];
+    }
+    const WideEdge &first = wide.edges[size_t(share.edges.front())];
+    for (size_t copy = 0; copy < readers.size(); ++copy)
+      if (readers[copy] > 1)
+        add(share.copies->prices, stateOf(*first.fromState, first.from), int32_t(copy), 1 - readers[copy]);
+  }
+  return sum;
+}
+
 } // namespace tessera::strategies

@@ -38,6 +38,10 @@ struct Weights {
 /// all costs.
 WideGraph weighted(const WideGraph &wide, Weights weights);
 
+/// The parts of what these options cost, by node; a copy that several readers want counts once. Requires parts of all
+/// costs, none of them forbidden. Memory does not count.
+CostParts partsOf(const WideGraph &wide, const std::vector<int32_t> &options);
+
 } // namespace tessera::strategies
 
 #endif

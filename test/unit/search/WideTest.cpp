@@ -283,6 +283,9 @@ TEST_CASE("weighted costs are sums by weights, and none of their bounds is above
       } else {
         CHECK(costOf(both, choice) == cost);
         CHECK(w == weights.compute * c + weights.communication * m);
+        const CostParts parts = partsOf(wide, choice);
+        CHECK(parts.compute == c);
+        CHECK(parts.least == m);
         CHECK(weights.bound(found.lowerBound) <= std::max(c, m));
         ++tried;
       }
