@@ -1,8 +1,8 @@
 #include "strategies/overlap/Overlap.h"
 
 #include "dialects/graph/flow/Order.h"
-#include "strategies/time/Decode.h"
 #include "strategies/time/Paths.h"
+#include "strategies/time/Schedule.h"
 #include "strategies/time/Simulate.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -74,10 +74,13 @@ public:
     }
     if (decoder.run(orders))
       keep(decoder.start());
+    const std::vector<int64_t> paths = longestPaths(graph_).tail;
     // What is sent early may leave too little memory for what would free some.
-    for (const std::vector<int64_t> &priorities : {place, longestPaths(graph_).tail})
+    for (const std::vector<int64_t> &priorities : {place, paths})
       if (decoder.greedy(priorities) || (rule_.room >= 0 && decoder.cautious(priorities, taskOrder(graph_))))
         keep(decoder.start());
+    if (decoder.run(insertedOrders(graph_, paths)))
+      keep(decoder.start());
     return best;
   }
 

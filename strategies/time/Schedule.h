@@ -13,13 +13,11 @@
 #ifndef TESSERA_STRATEGIES_TIME_SCHEDULE_H
 #define TESSERA_STRATEGIES_TIME_SCHEDULE_H
 
-#include "strategies/time/TaskGraph.h"
+#include "strategies/time/Decode.h"
 
 #include <atomic>
 
 namespace tessera::strategies {
-
-class Decoder;
 
 struct ScheduleOptions {
   double work = 1;      // in 1e9 elementary steps, which take roughly as many seconds
@@ -44,6 +42,11 @@ void keepBetter(const Decoder &decoder, Schedule &best);
 /// of the graph, the longest path to the end, and that path with tasks that free memory first. If nothing fits,
 /// random orders are tried.
 void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best);
+
+/// Orders in which each task, those of high priority first and behind what it needs, has the first gap that is long
+/// enough for it. So what takes long does not begin just before something more urgent wants the same resource. Any
+/// memory will do.
+Orders insertedOrders(const TaskGraph &graph, const std::vector<int64_t> &priorities);
 
 /// Simulated annealing over the orders of the best schedule so far: tasks of the critical chain, and others, move on
 /// their resources. It takes `steps` elementary steps.

@@ -187,6 +187,43 @@ TEST_CASE("the same options give the same schedule, and a stop ends it") {
   CHECK(simulate(graph, found.start).error == "");
 }
 
+TEST_CASE("what takes long does not begin just before something urgent") {
+  TaskGraph graph;
+  graph.resources = {"processor", "link"};
+  graph.tasks = {{"gradient", 10, {0}, {}},
+                 {"its sum", 100, {1}, {{0}}},
+                 {"statistic", 15, {0}, {{0}}},
+                 {"its sum", 5, {1}, {{2}}},
+                 {"the rest", 100, {0}, {{3}}}};
+  const std::vector<int64_t> tails = {130, 100, 120, 105, 100};
+  Decoder decoder(graph);
+  REQUIRE(decoder.greedy(tails));
+  CHECK(decoder.makespan() == 215);
+  REQUIRE(decoder.run(insertedOrders(graph, tails)));
+  CHECK(decoder.start() == StartTimes{0, 30, 10, 25, 30});
+}
+
+TEST_CASE("inserted tasks keep the rules, and fill the gaps between those that came first") {
+  std::mt19937 random(23);
+  int better = 0, worse = 0;
+  for (int round = 0; round < 500; ++round) {
+    TaskGraph graph = randomGraph(random, 5 + int(random() % 30));
+    graph.buffers.clear();
+    std::vector<int64_t> priorities;
+    for (size_t t = 0; t < graph.tasks.size(); ++t)
+      priorities.push_back(int64_t(random() % 20));
+    Decoder decoder(graph);
+    REQUIRE(decoder.run(insertedOrders(graph, priorities)));
+    CHECK(simulate(graph, decoder.start()).error.empty());
+    const int64_t inserted = decoder.makespan();
+    REQUIRE(decoder.greedy(priorities));
+    better += inserted < decoder.makespan();
+    worse += inserted > decoder.makespan();
+  }
+  CHECK(better > 40);
+  CHECK(worse < 400);
+}
+
 TEST_CASE("what starts early leaves memory for what comes first") {
   TaskGraph graph;
   graph.resources = {"processor", "link"};
