@@ -121,6 +121,9 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     if (f.beside)
       out += formatv("             {0} message{1} beside kernels; exposed communication {2}\n", f.beside->messages,
                      f.beside->messages == 1 ? "" : "s", milliseconds(f.exposed()));
+    if (f.hasScheduleBound())
+      out += formatv("             in any order at least {0}, gap {1:F2} %\n", milliseconds(f.leastTime),
+                     100 * f.scheduleGap());
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}{7}\n",

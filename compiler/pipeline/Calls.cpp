@@ -190,7 +190,7 @@ llvm::Error priceBeside(func::FuncOp func, const PipelineCosts &costs, DeviceTim
   llvm::Expected<strategies::LocalCost> cost = strategies::LocalCost::of(func, costs.stage, &costs.all);
   if (!cost)
     return cost.takeError();
-  const strategies::SentProgram sent = cost->sent(costs.stage, costs.join);
+  const strategies::SentProgram sent = sendProgram(costs.stage, cost->toSend(), costs.join);
   if (!sent.beside)
     return llvm::Error::success();
   device.once = 0;

@@ -77,6 +77,13 @@ Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const
   return std::min(Cost(time * 1e9), collective(c, elementBytes));
 }
 
+Cost CostModel::leastGrowth(const Collective &c, int64_t elementBytes) const {
+  const bool measured = profile_.leastPerByte(dist::stringify(c.kind), mesh_.size(c.axes)).has_value();
+  return measured || c.wire || graph::membershipOf(c.kind) == graph::Membership::None
+             ? 0
+             : leastCollective(c, elementBytes);
+}
+
 Cost CostModel::leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                              const Sharding &to, const dist::Wire &wire) const {
   if (from == to)
@@ -111,12 +118,21 @@ bool CostModel::hasOneLink() const {
 double CostModel::workBeside(double bytes, double ns) const {
   if (!topology_.shared)
     return topology_.beside.slowdown;
-  const std::optional<MeasuredBeside> &measured = profile_.beside();
-  const double handOver = measured ? measured->handOver : topology_.beside.handOver,
-               perByte = measured ? measured->perByte
-                                  : topology_.beside.perByte.value_or(kPassesPerByte / topology_.memoryBandwidth);
-  const double work = (handOver + perByte * bytes) / share_;
+  const MeasuredBeside beside = besideOnHost();
+  const double work = (beside.handOver + beside.perByte * bytes) / share_;
   return ns > 0 ? std::min(1.0, 1e9 * work / ns) : 1;
+}
+
+Cost CostModel::leastWorkBeside(double bytes, Cost ns) const {
+  if (!topology_.shared)
+    return Cost(leastSlowing() * double(ns));
+  return Cost(std::min(double(ns), 1e9 * besideOnHost().perByte * bytes / share_)); // its message hands over once
+}
+
+MeasuredBeside CostModel::besideOnHost() const {
+  const Beside &given = topology_.beside;
+  return profile_.beside().value_or(
+      MeasuredBeside{given.handOver, given.perByte.value_or(kPassesPerByte / topology_.memoryBandwidth)});
 }
 
 const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes) const {

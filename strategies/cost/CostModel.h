@@ -89,6 +89,8 @@ public:
   /// Of a collective's time what remains of it as a member of a message, however large that is: the time of its bytes
   /// where the link is fastest. All of it if its kind is sent alone; nothing if it sends nothing.
   Cost leastCollective(const dist::Collective &c, int64_t elementBytes) const;
+  /// By how much at least a message takes longer that has one more member; 0 where messages of that kind were measured.
+  Cost leastGrowth(const dist::Collective &c, int64_t elementBytes) const;
   /// The least that any list of collectives takes so.
   Cost leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
                     const dist::Wire &wire = {}) const;
@@ -98,6 +100,9 @@ public:
   /// The part of its time, from 0 to 1, by which a collective delays kernels that run beside it. A rank sends `bytes` in
   /// `ns` by it.
   double workBeside(double bytes, double ns) const;
+
+  /// By how much, in ns, a collective delays them at least, as a member of a message in which it has `ns`.
+  Cost leastWorkBeside(double bytes, Cost ns) const;
 
   /// A part that workBeside() is never below.
   double leastSlowing() const { return topology_.shared ? 0 : std::clamp(topology_.beside.slowdown, 0.0, 1.0); }
@@ -132,6 +137,7 @@ private:
   Cost narrowSum(const dist::Collective &sum, int64_t elementBytes) const;
   Cost factorSum(const dist::Collective &sum, int64_t elementBytes) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
+  MeasuredBeside besideOnHost() const;
 
   Mesh mesh_;
   Topology topology_;

@@ -1,6 +1,7 @@
 #include "strategies/cost/Joining.h"
 
 #include "dialects/graph/flow/Order.h"
+#include "strategies/overlap/LeastTime.h"
 
 namespace tessera::strategies {
 
@@ -57,23 +58,39 @@ public:
     });
     if (options_.overlap == Overlapping::Auto && !mayPay)
       return {messages(shared), std::nullopt};
-    SentProgram beside{messages(/*inLine=*/false), std::nullopt};
-    const graph::MessageFlow flow(program_.looped.flow, beside.messages);
-    const OverlapRule rule = ruleOf(flow);
-    beside.beside = overlap(flow.flow, rule);
+    SentProgram beside = scheduled(messages(/*inLine=*/false));
     if (beside.beside && options_.overlap == Overlapping::On)
       return beside;
     SentProgram alone{shared ? messages(true) : beside.messages, std::nullopt};
     if (!beside.beside)
       return alone;
-    int64_t before = 0;
-    if (shared) {
-      const graph::MessageFlow line(program_.looped.flow, alone.messages);
-      before = inLine(line.flow, ruleOf(line));
-    } else {
-      before = inLine(flow.flow, rule);
-    }
+    const graph::MessageFlow line(program_.looped.flow, alone.messages);
+    const int64_t before = inLine(line.flow, ruleOf(line));
     return double(beside.beside->predicted) < (1 - kWorthwhile) * double(before) ? beside : alone;
+  }
+
+  int64_t least() const {
+    LeastSteps steps;
+    steps.runs = program_.parts;
+    steps.slowing = model_.leastSlowing();
+    std::vector<Link> links;
+    for (auto [ns, sender] : llvm::zip_equal(times_, senderAt_)) {
+      LeastStep &time = steps.times.emplace_back(LeastStep{ns});
+      if (!sender)
+        continue;
+      const int64_t bytes = elementBytesOf(*sender);
+      const dist::Collective &c = sender->collective;
+      time.link = linkOf(*sender, links);
+      time.ns = model_.collective(c, bytes);
+      if (graph::membershipOf(c) == graph::Membership::None) {
+        time.least = time.grows = time.ns;
+      } else {
+        time.least = std::min(time.ns, model_.leastCollective(c, bytes));
+        time.grows = std::min(time.least, std::max<Cost>(0, model_.leastGrowth(c, bytes) - 1)); // messages are rounded
+      }
+      time.work = model_.leastWorkBeside(dist::bytesSent(model_.mesh(), c, bytes), time.least);
+    }
+    return leastTime(program_.looped.flow, steps);
   }
 
 private:
@@ -90,12 +107,21 @@ private:
     return graph::chooseMessages(program_.looped.flow, program_.senders, rule);
   }
 
+  static int64_t elementBytesOf(const graph::Sender &sender) {
+    return int64_t(sender.element.getIntOrFloatBitWidth() + 7) / 8;
+  }
+
+  SentProgram scheduled(std::vector<std::vector<int>> messages) const {
+    const graph::MessageFlow flow(program_.looped.flow, messages);
+    const OverlapRule rule = ruleOf(flow);
+    return {std::move(messages), overlap(flow.flow, rule)};
+  }
+
   /// The part of a message's time by which it delays kernels that run beside it.
   double workOf(llvm::ArrayRef<const graph::Sender *> members, double ns) const {
     double bytes = 0;
     for (const graph::Sender *member : members)
-      bytes +=
-          dist::bytesSent(model_.mesh(), member->collective, int64_t(member->element.getIntOrFloatBitWidth() + 7) / 8);
+      bytes += dist::bytesSent(model_.mesh(), member->collective, elementBytesOf(*member));
     const double packing = model_.messageCost().packing * double(graph::packedBytes(members));
     return ns > 0 ? std::min(1.0, model_.workBeside(bytes, ns) + packing / ns) : 1;
   }
@@ -148,6 +174,8 @@ private:
 SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, const JoinOptions &options) {
   return Sending(model, program, options).run();
 }
+
+Cost leastTime(const CostModel &model, const ProgramToSend &program) { return Sending(model, program, {}).least(); }
 
 bool mayHide(const CostModel &model) {
   constexpr int64_t kElements = int64_t(1) << 24;

@@ -57,6 +57,9 @@ struct SentProgram {
 };
 SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, const JoinOptions &options);
 
+/// The time that the program takes at least, however its collectives are joined and whatever runs beside kernels.
+Cost leastTime(const CostModel &model, const ProgramToSend &program);
+
 /// Whether a large message may delay kernels beside it by less than its time, so that there is something to hide.
 bool mayHide(const CostModel &model);
 

@@ -34,10 +34,6 @@ llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &mode
   return cost;
 }
 
-SentProgram LocalCost::sent(const CostModel &model, const JoinOptions &options) const {
-  return sendProgram(model, {looped, kernels, senders, program.parts, persistentBytes}, options);
-}
-
 /// What operators take, those left out that take nothing.
 static std::vector<std::pair<Operation *, int64_t>> timesOf(const LocalCost &cost, const CostModel &model,
                                                             llvm::ArrayRef<std::vector<int>> messages) {
@@ -73,7 +69,7 @@ llvm::Expected<graph::SentCollectives> sentCollectives(func::FuncOp func, const 
   if (!cost)
     return cost.takeError();
   graph::SentCollectives how;
-  const SentProgram sent = cost->sent(model, options);
+  const SentProgram sent = sendProgram(model, cost->toSend(), options);
   how.messages = graph::operatorsOf(cost->program, cost->looped, sent.messages);
   how.times = timesOf(*cost, model, sent.messages);
   if (!sent.beside)

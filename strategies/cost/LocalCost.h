@@ -5,7 +5,7 @@
 //
 //   LocalCost cost = cantFail(LocalCost::of(func, model));
 //   cost.kernels[i]                    // of cost.program.operators[i]; 0 for collectives
-//   cost.sent(model, {.most = kAnySize}).messages      // by step of cost.looped.flow
+//   sendProgram(model, cost.toSend(), {.most = kAnySize}).messages      // by step of cost.looped.flow
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_LOCALCOST_H
@@ -28,7 +28,7 @@ public:
   std::vector<graph::Sender> senders;                  // collectives, by step of looped.flow
   int64_t persistentBytes = 0;                         // parameters and states
 
-  SentProgram sent(const CostModel &model, const JoinOptions &options) const;
+  ProgramToSend toSend() const { return {looped, kernels, senders, program.parts, persistentBytes}; }
 
 private:
   explicit LocalCost(mlir::func::FuncOp func);

@@ -227,7 +227,10 @@ private:
     std::vector<graph::Sender> senders;
     for (const auto &[step, move] : moves_)
       senders.push_back({looped_->stepOf[step], (*move.price.list)[move.price.index].collective, move.element});
-    sent_ = sendProgram(model_, {*looped_, costs_, senders, program_.parts, cost_.persistentBytes}, join_);
+    const ProgramToSend whole{*looped_, costs_, senders, program_.parts, cost_.persistentBytes};
+    sent_ = sendProgram(model_, whole, join_);
+    if (join_.overlap != Overlapping::Off)
+      cost_.leastTime = leastTime(model_, whole);
     llvm::DenseMap<int, const graph::Sender *> senderAt; // by step
     for (const graph::Sender &sender : senders)
       senderAt.try_emplace(sender.step, &sender);

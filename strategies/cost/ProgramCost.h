@@ -64,6 +64,7 @@ struct ProgramCost {
   Cost compute = 0, communication = 0;
   int64_t joined = 0;               // collectives that are sent with another one
   std::optional<BesideCost> beside; // nothing: all collectives run in line
+  Cost leastTime = 0;               // of any schedule of the same kernels and collectives; 0: none was looked for
   int64_t persistentBytes = 0;      // parameters and states on one rank
   int64_t peakBytes = 0;            // these and the largest live set; an estimate, since the arena is packed later
   /// The time of a step.

@@ -17,7 +17,9 @@ class LocalPricing {
 public:
   LocalPricing(func::FuncOp func, const CostModel &model, const LocalCost &cost, const JoinOptions &join,
                llvm::function_ref<std::string(Value)> differs)
-      : model_(model), cost_(cost), differs_(differs), sent_(cost.sent(model, join)) {
+      : model_(model), cost_(cost), differs_(differs), sent_(sendProgram(model, cost.toSend(), join)) {
+    if (join.overlap != Overlapping::Off)
+      report_.leastTime = leastTime(model, cost.toSend());
     report_.name = func.getName().str();
   }
 

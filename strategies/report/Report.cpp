@@ -21,6 +21,10 @@ double FunctionReport::besideGap() const {
   return predicted() > search.besideBound ? double(predicted() - search.besideBound) / double(predicted()) : 0.0;
 }
 
+double FunctionReport::scheduleGap() const {
+  return predicted() > leastTime ? double(predicted() - leastTime) / double(predicted()) : 0.0;
+}
+
 double SearchReport::gap() const { return cost > 0 ? double(cost - lowerBound) / double(cost) : 0.0; }
 
 Cost OperatorReport::communication() const {
@@ -213,6 +217,7 @@ FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &co
   report.persistentBytes = cost.persistentBytes;
   report.peakBytes = cost.peakBytes;
   report.beside = cost.beside;
+  report.leastTime = cost.leastTime;
   LeastBytes leastBytes(model.mesh());
   for (auto [i, info] : llvm::enumerate(chosen.program.operators)) {
     report.operators.push_back(describe(model, info, chosen.strategies[i], cost.operators[i], leastBytes));
@@ -324,6 +329,8 @@ Json toJson(const AssignReport &report) {
                                 {"whole_bytes", f.compressed.wholeBytes}};
     if (f.beside)
       function["beside"] = {{"exposed_ns", f.beside->exposed}, {"num_messages", f.beside->messages}};
+    if (f.hasScheduleBound())
+      function["schedule"] = {{"lower_bound_ns", f.leastTime}, {"gap", f.scheduleGap()}};
     if (!f.search.searcher.empty())
       function["search"] = {
           {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},

@@ -101,8 +101,10 @@ struct FunctionReport {
     double bytesSent = 0, wholeBytes = 0;
   } compressed;
   std::optional<BesideCost> beside; // what the program takes as some of them run beside kernels; nothing: in line
-  int64_t persistentBytes = 0;      // parameters and states on one rank
-  int64_t peakBytes = 0;            // estimate: persistent plus the largest live set
+  /// The time that these kernels and collectives take in any schedule (LeastTime.h); 0: none was looked for.
+  Cost leastTime = 0;
+  int64_t persistentBytes = 0; // parameters and states on one rank
+  int64_t peakBytes = 0;       // estimate: persistent plus the largest live set
   SearchReport search;
   std::optional<Cost> pipelined; // of a pipeline: the time of a step in the order of its stages
   /// The work in line: of a pipeline of all stages, which run beside each other.
@@ -111,6 +113,10 @@ struct FunctionReport {
   Cost predicted() const { return pipelined ? *pipelined : beside ? beside->predicted : total(); }
   /// What communication takes of it that no kernel hides; of a pipeline the communication of all stages.
   Cost exposed() const { return beside ? beside->exposed : communication; }
+  /// Whether leastTime says something of the step.
+  bool hasScheduleBound() const { return leastTime > 0 && numCollectives > 0 && !pipelined; }
+  /// How far the step is from leastTime, in parts of it.
+  double scheduleGap() const;
   /// Whether search.besideBound says something. It is in the search's prices, in which every kernel starts by itself.
   /// Where joined kernels save so many starts that the step is below it, it does not.
   bool hasBesideBound() const { return search.besideBound > 0 && search.besideBound <= predicted(); }

@@ -47,6 +47,9 @@ TEST_CASE("no step with collectives beside kernels takes less than is proven") {
           const FunctionReport data = trained(mesh, "data", topology, Overlapping::On, most);
           CHECK(search.besideBound <= data.predicted());
           CHECK(found.predicted() <= data.predicted());
+          CHECK(found.leastTime > 0);
+          CHECK(found.leastTime <= found.predicted());
+          CHECK(data.leastTime <= data.predicted());
           const FunctionReport sum = trained(mesh, "auto", topology, Overlapping::Off, most);
           CHECK(sum.search.besideBound == 0);
           CHECK(found.predicted() <= sum.predicted());
@@ -79,6 +82,8 @@ TEST_CASE("what slows kernels down beside collectives raises what is proven, and
         CHECK(found.search.besideBound >= free.search.besideBound);
         CHECK(found.search.besideBound <= found.predicted());
         CHECK(found.search.besideBound <= data.predicted());
+        CHECK(found.leastTime <= found.predicted());
+        CHECK(data.leastTime <= data.predicted());
         raised += found.search.besideBound > free.search.besideBound;
       }
   CHECK(raised > 20);
