@@ -91,13 +91,16 @@ public:
       const dist::Collective &c = sender->collective;
       time.link = linkOf(*sender, links);
       time.ns = model_.collective(c, bytes);
+      time.work = int64_t(double(time.ns) * workOf({sender}, double(time.ns)));
       if (graph::membershipOf(c) == graph::Membership::None) {
-        time.least = time.grows = time.ns;
-      } else {
-        time.least = std::min(time.ns, model_.leastCollective(c, bytes));
-        time.grows = std::min(time.least, std::max<Cost>(0, model_.leastGrowth(c, bytes) - 1)); // messages are rounded
+        time.least = time.grows = {time.ns, time.work};
+        continue;
       }
-      time.work = model_.leastWorkBeside(dist::bytesSent(model_.mesh(), c, bytes), time.least);
+      auto part = [&](Cost ns) {
+        return MessagePart{ns, model_.leastWorkBeside(dist::bytesSent(model_.mesh(), c, bytes), ns)};
+      };
+      time.least = part(std::min(time.ns, model_.leastCollective(c, bytes)));
+      time.grows = part(std::clamp<Cost>(model_.leastGrowth(c, bytes) - 1, 0, time.least.ns)); // messages are rounded
     }
     return leastTime(program_.looped.flow, steps);
   }

@@ -31,17 +31,17 @@ public:
   /// part s of its time, a schedule that takes L without that has all messages M beside its kernels K but for L - K. So
   /// it takes L + s (M - (L - K)).
   int64_t bound(double slowing) const {
-    int64_t kernels = 0, work = 0;
-    for (int step : steps_)
-      (isKernel(step) ? kernels : work) += isKernel(step) ? time(step).ns : time(step).work;
-    int64_t best = kernels + work;
-    for (const std::vector<int64_t> &durations : {least(), inChain()}) {
-      int64_t messages = 0;
-      for (size_t t = 0; t < steps_.size(); ++t)
-        messages += isKernel(steps_[t]) ? 0 : durations[t];
-      const int64_t bound = lowerBound(tasks(durations));
-      const double slowed = (1 - slowing) * double(bound) + slowing * double(kernels + messages);
-      best = std::max({best, bound, int64_t(slowed * (1 - kRounding))});
+    int64_t best = 0;
+    for (const std::vector<MessagePart> &parts : {least(), inChain()}) {
+      MessagePart kernels, messages;
+      for (size_t t = 0; t < steps_.size(); ++t) {
+        MessagePart &sum = isKernel(steps_[t]) ? kernels : messages;
+        sum.ns += parts[t].ns;
+        sum.work += parts[t].work;
+      }
+      const int64_t bound = lowerBound(tasks(parts));
+      const double slowed = (1 - slowing) * double(bound) + slowing * double(kernels.ns + messages.ns);
+      best = std::max({best, bound, kernels.ns + messages.work, int64_t(slowed * (1 - kRounding))});
     }
     return best;
   }
@@ -49,25 +49,26 @@ public:
 private:
   const LeastStep &time(int step) const { return times_[size_t(step)]; }
   bool isKernel(int step) const { return time(step).link < 0; }
+  MessagePart alone(int step) const { return {time(step).ns, time(step).work}; }
 
   /// By task how long it holds its resource: each collective has its part of a message.
-  std::vector<int64_t> least() const {
-    std::vector<int64_t> durations;
+  std::vector<MessagePart> least() const {
+    std::vector<MessagePart> parts;
     for (int step : steps_)
-      durations.push_back(isKernel(step) ? time(step).ns : time(step).least);
-    return durations;
+      parts.push_back(isKernel(step) ? alone(step) : time(step).least);
+    return parts;
   }
 
   /// The same: of each link, collectives that wait for each other have all of their time. They are in different
   /// messages, which others make longer.
-  std::vector<int64_t> inChain() const {
-    std::vector<int64_t> durations;
+  std::vector<MessagePart> inChain() const {
+    std::vector<MessagePart> parts;
     for (int step : steps_)
-      durations.push_back(isKernel(step) ? time(step).ns : time(step).grows);
+      parts.push_back(isKernel(step) ? alone(step) : time(step).grows);
     for (int link = 0; link < links_; ++link)
       for (int task : longestChain(link))
-        durations[size_t(task)] = time(steps_[size_t(task)]).ns;
-    return durations;
+        parts[size_t(task)] = alone(steps_[size_t(task)]);
+    return parts;
   }
 
   /// Collectives of a link, each of which waits for the one before: those whose starts are the longest.
@@ -82,7 +83,7 @@ private:
           before[t] = need.task;
         }
       if (time(steps_[t]).link == link)
-        sum[t] += time(steps_[t]).ns - time(steps_[t]).grows;
+        sum[t] += time(steps_[t]).ns - time(steps_[t]).grows.ns;
       if (last < 0 || sum[t] > sum[size_t(last)])
         last = int(t);
     }
@@ -102,18 +103,18 @@ private:
     return needs;
   }
 
-  TaskGraph tasks(const std::vector<int64_t> &durations) const {
+  TaskGraph tasks(const std::vector<MessagePart> &parts) const {
     TaskGraph graph;
     graph.resources.resize(size_t(links_) + 1);
     // What follows a collective waits for the rest of its time.
     auto wait = [&](Need need) {
-      need.lag = time(steps_[size_t(need.task)]).ns - durations[size_t(need.task)];
+      need.lag = time(steps_[size_t(need.task)]).ns - parts[size_t(need.task)].ns;
       return need;
     };
     Task end;
     for (size_t t = 0; t < steps_.size(); ++t) {
       Task &task = graph.tasks.emplace_back();
-      task.duration = durations[t];
+      task.duration = parts[t].ns;
       task.resources = {1 + time(steps_[t]).link};
       for (const Need &need : makers(steps_[t]))
         task.needs.push_back(wait(need));

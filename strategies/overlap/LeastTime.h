@@ -4,7 +4,8 @@
 // beside kernels, and when. So it says of a step how much another schedule of the same kernels and collectives could
 // save at most.
 //
-//   LeastSteps steps = {.times = {{1000}, {5000, /*link=*/0, /*least=*/4000}, {1000}}}; // by step of the flow
+//   LeastSteps steps;                                // by step of the flow: a kernel, a collective, a kernel
+//   steps.times = {{1000}, {5000, /*link=*/0, /*least=*/{4000}, /*grows=*/{3900}}, {1000}};
 //   leastTime(flow, steps)                           // ns: no schedule takes less
 //
 // Kernels run one after the other, and so do messages of one kind of link. What reads a collective waits for all of its
@@ -21,13 +22,19 @@
 
 namespace tessera::strategies {
 
-/// A step, sent alone if it is a collective. Then grows <= least <= ns and work <= least.
+/// A part of a message.
+struct MessagePart {
+  int64_t ns = 0;   // of its time
+  int64_t work = 0; // of what it delays kernels by; at most ns
+};
+
+/// A step, sent alone if it is a collective.
 struct LeastStep {
-  int64_t ns = 0;    // of one run
-  int link = -1;     // of a collective: the kind of link that it loads; -1: a kernel
-  int64_t least = 0; // of a collective: its part of any message; the parts add up to no more than the message
-  int64_t grows = 0; // of a collective: by how much it makes any other message longer
-  int64_t work = 0;  // of a collective: by how much it delays kernels
+  int64_t ns = 0;         // of one run
+  int link = -1;          // of a collective: the kind of link that it loads; -1: a kernel
+  MessagePart least = {}; // of a collective: of any message; the parts add up to no more than the message
+  MessagePart grows = {}; // of a collective: what it adds to any other message; no more than `least`
+  int64_t work = 0;       // of a collective: by how much it delays kernels
 };
 
 struct LeastSteps {

@@ -52,7 +52,7 @@ int64_t scheduled(const Program &program, const std::vector<std::vector<int>> &m
     for (int member : members) {
       const LeastStep &step = program.steps.times[size_t(member)];
       time.link = step.link;
-      time.ns += step.link < 0 ? step.ns : step.least;
+      time.ns += step.link < 0 ? step.ns : step.least.ns;
     }
     if (time.link >= 0) {
       time.ns += link.start;
@@ -130,13 +130,13 @@ std::vector<std::vector<std::vector<int>>> waysToJoin(const Program &program) {
 TEST_CASE("what reads a collective waits for all of it, and its link for its part of a message") {
   Program p;
   const int a = p.kernel({p.x}, 100);
-  p.kernel({p.add({a}, {80, 0, 50, 50})}, 10);
+  p.kernel({p.add({a}, {80, 0, {50}, {50}})}, 10);
   CHECK(p.least() == 100 + 80 + 10);
   // Two of them share a message: its link is busy for both parts, from the first gradient on.
   Program q;
   const int g = q.kernel({q.x}, 10);
-  q.add({g}, {80, 0, 50, 50});
-  q.add({g}, {80, 0, 50, 50});
+  q.add({g}, {80, 0, {50}, {50}});
+  q.add({g}, {80, 0, {50}, {50}});
   q.kernel({g}, 5);
   CHECK(q.least() == 10 + 30 + 2 * 50); // the rest of its time follows one of them
 }
@@ -145,18 +145,22 @@ TEST_CASE("collectives that wait for each other are in different messages") {
   Program p;
   int v = p.x;
   for (int i = 0; i < 3; ++i)
-    v = p.add({p.kernel({v}, 10)}, {40, 0, 1, 1});
-  p.add({p.kernel({p.x}, 10)}, {50, 0, 11, 11}); // it may share any of their messages
-  p.add({p.kernel({p.x}, 200)}, {41, 0, 2, 2});
+    v = p.add({p.kernel({v}, 10)}, {40, 0, {1}, {1}});
+  p.add({p.kernel({p.x}, 10)}, {50, 0, {11}, {11}}); // it may share any of their messages
+  p.add({p.kernel({p.x}, 200)}, {41, 0, {2}, {2}});
   p.steps.slowing = 0.5;
   const int64_t kernels = 3 * 10 + 10 + 200, messages = 3 * 40 + 11 + 2;
   CHECK(p.least() == ((kernels + 40) + (kernels + messages)) / 2); // a message follows the last kernel
+  p.steps.slowing = 0;
+  for (LeastStep &time : p.steps.times)
+    time.work = time.link < 0 ? 0 : time.ns; // cores do both
+  CHECK(p.least() == kernels + 3 * 40);      // each of them has its start
 }
 
 TEST_CASE("kernels and what delays them come one after the other") {
   Program p;
   const int g = p.kernel({p.x}, 100);
-  p.add({g}, {51, 0, 51, 51, 10});
+  p.add({g}, {51, 0, {51, 10}, {51, 10}, 10});
   p.kernel({g}, 100);
   CHECK(p.least() == 200 + 10);
   p.steps.slowing = 0.5;
@@ -167,11 +171,11 @@ TEST_CASE("each section is passed by itself, those of the body for each micro-ba
   Program p;
   p.steps.runs = 4;
   const int w = p.kernel({p.x}, 10);
-  const int a = p.kernel({w}, 100, Section::Body), s = p.add({a}, {80, 0, 80, 80}, Section::Body);
+  const int a = p.kernel({w}, 100, Section::Body), s = p.add({a}, {80, 0, {80}, {80}}, Section::Body);
   p.kernel({s}, 10, Section::Body);
   p.kernel({a}, 50, Section::Body);
   const int g = p.kernel({a}, 7, Section::End);
-  p.kernel({p.add({g}, {30, 0, 20, 20}, Section::End)}, 10, Section::End);
+  p.kernel({p.add({g}, {30, 0, {20}, {20}}, Section::End)}, 10, Section::End);
   CHECK(p.least() == 10 + 4 * (100 + 80 + 10) + 7 + 30 + 10);
 }
 
@@ -192,8 +196,9 @@ TEST_CASE("no joining and no schedule of a random program takes less, and the le
       values.push_back(p.kernel(reads, below(100)));
       if (sums < 5 && below(2)) {
         const int64_t bytes = below(100);
-        const int64_t work = int64_t(link.work * double(bytes));
-        values.push_back(p.add({values.back()}, {link.start + bytes, below(links), bytes, bytes, work}));
+        const MessagePart part{bytes, int64_t(link.work * double(bytes))};
+        const auto alone = int64_t(link.work * double(link.start + bytes));
+        values.push_back(p.add({values.back()}, {link.start + bytes, below(links), part, part, alone}));
         ++sums;
       }
     }
