@@ -1,9 +1,9 @@
 #include "strategies/modes/Assign.h"
 #include "strategies/modes/Modes.h"
+#include "strategies/modes/OtherFunctions.h"
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
-#include "strategies/space/InParallel.h"
 #include "strategies/user/UserMapping.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -57,6 +57,132 @@ bool isDecided(func::FuncOp func, const SharedShardings &shared) {
   return true;
 }
 
+/// The functions of a module, of which each gets its strategies.
+class Assigning {
+public:
+  Assigning(ModuleOp module, const AssignOptions &options, Prices &prices, AssignReport &report)
+      : options_(options), prices_(prices), report_(report), functions_(functionsInOrder(module)),
+        atOnce_(options.mode == "auto" && options.exactThreads > 1 && module.getContext()->isMultithreadingEnabled()) {}
+
+  llvm::Error run() {
+    if (functions_.empty())
+      return llvm::Error::success();
+    Found first;
+    choose(0, options_, prices_, {}, first, [&](const FunctionAssignment &answer, const ProgramCost &planned) {
+      SharedShardings likely;
+      answer.publish(likely);
+      if (!isLast(planned.peakBytes))
+        beginOthers(std::move(likely));
+    });
+    SharedShardings shared;
+    if (llvm::Error e = take(first, shared))
+      return e;
+    if (!isLast(report_.functions.front().peakBytes)) {
+      if (others_ && others_->shared() != shared)
+        others_.reset();
+      if (!others_)
+        beginOthers(shared);
+      if (llvm::Error e = others_ ? takeOthers() : oneByOne(shared))
+        return e;
+    }
+    first.bound.tell(report_.functions.front().search);
+    return llvm::Error::success();
+  }
+
+private:
+  using Found = OtherFunctions::Found;
+
+  /// Only the first function is asked for, which needs so many bytes.
+  bool isLast(int64_t peakBytes) const { return options_.firstOnly || peakBytes > options_.firstWithin; }
+
+  /// Sets `found` for function `f`.
+  void choose(size_t f, const AssignOptions &with, Prices &prices, const SharedShardings &shared, Found &found,
+              const OnAnswer &answered) const {
+    auto chosen = [&]() -> llvm::Expected<ChosenFunction> {
+      llvm::Expected<Program> program = Program::analyse(functions_[f]);
+      if (!program)
+        return program.takeError();
+      FunctionAssignment function(std::move(*program));
+      ProgramCost cost;
+      const bool isAuto = options_.mode == "auto";
+      if (llvm::Error e = isAuto ? assignAuto(function, with, prices, shared, found.search, cost, found.bound, answered)
+                          : options_.mode == "data" ? assignData(function, options_, shared)
+                                                    : assignSemiAuto(function, options_, shared))
+        return e;
+      if (!isAuto)
+        if (llvm::Error e = priceProgram(chosenIn(function), prices.model, joinOf(options_)).moveInto(cost))
+          return e;
+      FunctionReport report = reportFunction(chosenIn(function), cost, prices.model);
+      return ChosenFunction{std::move(function), std::move(report)};
+    };
+    found.chosen.emplace(chosen());
+  }
+
+  /// Writes what was found to the function and the report, and adds to `shared` how parameters lie.
+  llvm::Error take(Found &found, SharedShardings &shared) {
+    report_.doesNotFit |= found.search.doesNotFit;
+    if (!*found.chosen)
+      return found.chosen->takeError();
+    const FunctionAssignment &function = (*found.chosen)->function;
+    if (llvm::Error e = function.write(options_.mesh))
+      return e;
+    function.publish(shared);
+    report_.functions.push_back(std::move((*found.chosen)->report));
+    report_.functions.back().search = std::move(found.search);
+    return llvm::Error::success();
+  }
+
+  /// dumpGraph and tooDear hold for the first function alone.
+  AssignOptions later() const {
+    AssignOptions with = options_;
+    with.dumpGraph.clear();
+    with.tooDear = std::numeric_limits<Cost>::max();
+    if (options_.stop && *options_.stop)
+      with.searchWork = std::min(with.searchWork, kHurriedWork);
+    return with;
+  }
+
+  /// If none of those after the first one depends on another.
+  void beginOthers(SharedShardings shared) {
+    auto decided = [&](func::FuncOp func) { return isDecided(func, shared); };
+    if (!atOnce_ || functions_.size() < 2 || !llvm::all_of(functions_, decided))
+      return;
+    others_.emplace(functions_.size() - 1, later(), prices_, std::move(shared),
+                    [this](size_t f, const AssignOptions &with, Prices &prices, const SharedShardings &decided,
+                           Found &found) { choose(f, with, prices, decided, found, nullptr); });
+  }
+
+  llvm::Error takeOthers() {
+    others_->finish();
+    SharedShardings shared; // nothing is decided any more
+    for (Found &found : others_->found)
+      if (llvm::Error e = take(found, shared))
+        return e;
+    for (size_t i = 0; i < others_->found.size(); ++i)
+      others_->found[i].bound.tell(report_.functions[i + 1].search);
+    return llvm::Error::success();
+  }
+
+  llvm::Error oneByOne(SharedShardings &shared) {
+    std::vector<Found> list(functions_.size() - 1);
+    for (size_t i = 0; i < list.size(); ++i) {
+      choose(i + 1, later(), prices_, shared, list[i], nullptr);
+      if (llvm::Error e = take(list[i], shared))
+        return e;
+    }
+    for (size_t i = 0; i < list.size(); ++i)
+      list[i].bound.tell(report_.functions[i + 1].search);
+    return llvm::Error::success();
+  }
+
+  const AssignOptions &options_;
+  Prices &prices_;
+  AssignReport &report_;
+  const llvm::SmallVector<func::FuncOp> functions_;
+  const bool atOnce_;
+  std::optional<OtherFunctions> others_;
+};
+
 } // namespace
 
 llvm::Error checkMesh(const AssignOptions &options) {
@@ -95,91 +221,18 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   report.topology = options.topology.name;
   report.memoryLimit = memoryOf(options);
 
-  if (!options.user.saved.empty()) {
-    if (llvm::Error e = applySaved(module, options.mesh, options.user))
-      return e;
-  }
-  SharedShardings shared;
-  const llvm::SmallVector<func::FuncOp> functions = functionsInOrder(module);
-  std::vector<SearchReport> searches(functions.size());
-  std::vector<BesideBound> bounds(functions.size()); // they are asked for once all functions have strategies
-  auto assign = [&](size_t f, const AssignOptions &with, Prices &prices,
-                    SharedShardings &shared) -> llvm::Expected<FunctionReport> {
-    const CostModel &model = prices.model;
-    func::FuncOp func = functions[f];
-    if (!options.user.saved.empty())
-      return priceFunction(func, model, joinOf(options));
-    llvm::Expected<Program> program = Program::analyse(func);
-    if (!program)
-      return program.takeError();
-    FunctionAssignment function(std::move(*program));
-    std::optional<ProgramCost> cost;
-    if (llvm::Error e = options.mode == "data" ? assignData(function, options, shared)
-                        : options.mode == "semi-auto"
-                            ? assignSemiAuto(function, options, shared)
-                            : assignAuto(function, with, prices, shared, searches[f], cost.emplace(), bounds[f]))
-      return e;
-    if (llvm::Error e = function.write(options.mesh))
-      return e;
-    function.publish(shared);
-    if (!cost)
-      if (llvm::Error e = priceProgram(chosenIn(function), model, joinOf(options)).moveInto(cost.emplace()))
-        return e;
-    return reportFunction(chosenIn(function), *cost, model);
-  };
-  auto add = [&](size_t f, llvm::Expected<FunctionReport> priced) -> llvm::Error {
-    report.doesNotFit |= searches[f].doesNotFit;
+  if (options.user.saved.empty())
+    return Assigning(module, options, *prices, report).run();
+  if (llvm::Error e = applySaved(module, options.mesh, options.user))
+    return e;
+  for (func::FuncOp func : functionsInOrder(module)) {
+    llvm::Expected<FunctionReport> priced = priceFunction(func, prices->model, joinOf(options));
     if (!priced)
       return priced.takeError();
-    priced->search = std::move(searches[f]);
     report.functions.push_back(std::move(*priced));
-    return llvm::Error::success();
-  };
-  // dumpGraph and tooDear hold for the first function alone.
-  auto later = [&] {
-    AssignOptions with = options;
-    with.dumpGraph.clear();
-    with.tooDear = std::numeric_limits<Cost>::max();
-    if (options.stop && *options.stop)
-      with.searchWork = std::min(with.searchWork, kHurriedWork);
-    return with;
-  };
-  const bool atOnce = options.mode == "auto" && options.user.saved.empty() && options.exactThreads > 1 &&
-                      module.getContext()->isMultithreadingEnabled();
-  for (size_t f = 0; f < functions.size(); ++f) {
-    if (f == 1 && atOnce && llvm::all_of(functions, [&](func::FuncOp func) { return isDecided(func, shared); })) {
-      // None of those that are left depends on another.
-      const size_t left = functions.size() - 1;
-      std::vector<std::unique_ptr<Prices>> own;
-      for (size_t i = 0; i < left; ++i)
-        own.push_back(std::make_unique<Prices>(*prices, int(i)));
-      std::vector<std::optional<llvm::Expected<FunctionReport>>> priced(left);
-      inParallel(options.exactThreads, left, [&](size_t i) {
-        AssignOptions with = later();
-        if (i > 0)
-          with.watch = nullptr; // it is told of one search
-        SharedShardings decided = shared;
-        priced[i].emplace(assign(i + 1, with, *own[i], decided));
-      });
-      llvm::Error failed = llvm::Error::success();
-      for (size_t i = 0; i < left; ++i)
-        if (llvm::Error e = add(i + 1, std::move(*priced[i]))) {
-          if (failed)
-            llvm::consumeError(std::move(e));
-          else
-            failed = std::move(e);
-        }
-      if (failed)
-        return failed;
-      break;
-    }
-    if (llvm::Error e = add(f, assign(f, f ? later() : options, *prices, shared)))
-      return e;
     if (options.firstOnly || report.functions.front().peakBytes > options.firstWithin)
       break;
   }
-  for (auto [function, bound] : llvm::zip(report.functions, bounds))
-    bound.tell(function.search);
   return llvm::Error::success();
 }
 

@@ -36,7 +36,7 @@ struct Prices {
   Prices(const Mesh &mesh, const Topology &topology, const ProfileTable &profile, bool reproducible)
       : own_(std::make_unique<const CostModel>(mesh, topology, profile, reproducible)), model(*own_) {}
   /// For thread `thread` of several that search functions at once: what `prices` know, which must outlive this, and the
-  /// model of that thread alone.
+  /// model of that thread alone. Thread 0 has the model of `prices`.
   Prices(const Prices &prices, int thread)
       : model(*prices.model.perThread(thread + 1).back()), heads(prices.heads), ofOneThread(true) {}
 
@@ -84,6 +84,8 @@ struct AssignOptions {
   std::string searcher; // empty: the default one
   /// Becomes true: the search that runs ends now, with its best answer. One that begins later may do `searchWork`.
   const std::atomic<bool> *stop = nullptr;
+  /// Becomes true: nobody waits for the answer any more, whatever it is.
+  const std::atomic<bool> *outdated = nullptr;
   /// Is told what the search finds.
   SearchWatch *watch = nullptr;
   /// Where mode auto writes the search problem of the first function; empty: nowhere.

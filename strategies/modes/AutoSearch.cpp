@@ -52,6 +52,7 @@ AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &
     own_.searcher = options.searcher;
   if (!stoppedBefore_)
     own_.stop = options.stop;
+  own_.outdated = options.outdated;
 }
 
 Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool parts) {

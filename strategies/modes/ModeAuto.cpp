@@ -83,7 +83,8 @@ llvm::Error nothingFits(const FunctionAssignment &function, const AssignOptions 
 } // namespace
 
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-                       const SharedShardings &shared, SearchReport &report, ProgramCost &planned, BesideBound &bound) {
+                       const SharedShardings &shared, SearchReport &report, ProgramCost &planned, BesideBound &bound,
+                       const OnAnswer &answered) {
   const CostModel &model = prices.model;
   llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
@@ -154,6 +155,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   // A plan that does not fit is searched again in another way, and so is what is hidden in it.
   if (hides && planned.peakBytes <= limit) {
     const auto begun = std::chrono::steady_clock::now();
+    if (answered)
+      answered(function, planned);
     auto searchAgain = [&](Searched &searched, bool prove) {
       const std::vector<int32_t> choice =
           taken == &searched ? searched.choice() : likestOptions(searched.all, function);

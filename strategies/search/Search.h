@@ -76,8 +76,10 @@ struct SearchOptions {
   Cost tooDear = std::numeric_limits<Cost>::max();
   /// No answer is asked for: searchWide leaves out what cannot raise its bound.
   bool boundAlone = false;
-  bool log = false;                        // the searcher "exact" tells on stderr what it does
-  const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
+  bool log = false;                            // the searcher "exact" tells on stderr what it does
+  const std::atomic<bool> *stop = nullptr;     // becomes true: the budget ends now
+  const std::atomic<bool> *outdated = nullptr; // the same, of a search whose answer nobody waits for any more
+  bool stopped() const { return (stop && *stop) || (outdated && *outdated); }
   /// Proven elsewhere: no answer costs less.
   Cost bound = 0;
   // What a search of a similar problem has found: the searcher "exact" begins there. searchWide takes options of the

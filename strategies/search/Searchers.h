@@ -16,15 +16,15 @@ namespace tessera::strategies {
 class Clock {
 public:
   explicit Clock(const SearchOptions &options)
-      : start_(std::chrono::steady_clock::now()), budget_(options.seconds), stop_(options.stop) {}
+      : start_(std::chrono::steady_clock::now()), budget_(options.seconds), options_(options) {}
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  bool expired() const { return seconds() >= budget_ || (stop_ && *stop_); }
+  bool expired() const { return seconds() >= budget_ || options_.stopped(); }
   double left() const { return budget_ - seconds(); }
 
 private:
   std::chrono::steady_clock::time_point start_;
   double budget_;
-  const std::atomic<bool> *stop_;
+  const SearchOptions &options_;
 };
 
 /// Reductions, then exact elimination, or bounds with large neighbourhood search.

@@ -3,6 +3,10 @@
 //   inParallel(threads, list.size(), [&](size_t i) { made[i] = make(list[i]); });
 //   inParallel(threads, list.size(), [&](size_t i, size_t thread) { made[i] = make(list[i], tools[thread]); });
 //
+//   PiecesBeside pieces(threads, list.size(), [&](size_t i) { made[i] = make(list[i]); });
+//   ... // on this thread
+//   pieces.finish();
+//
 // A thread takes the next piece when it is done with one, so pieces should not depend on who makes them. Threads are
 // numbered from 0, the caller. Returns once all are done. Where the system gives no thread, the caller does them alone.
 //
@@ -12,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <future>
 #include <type_traits>
 #include <vector>
@@ -34,6 +39,44 @@ template <typename Work> void inParallel(int threads, size_t count, Work work) {
   for (const std::future<void> &other : others)
     other.wait();
 }
+
+/// Pieces that others make while the caller does something else.
+class PiecesBeside {
+public:
+  /// `threads`: of others, at most.
+  PiecesBeside(int threads, size_t count, std::function<void(size_t)> work) : count_(count), work_(std::move(work)) {
+    for (size_t k = 0; k < std::min(size_t(std::max(threads, 0)), count); ++k)
+      others_.push_back(std::async(std::launch::async | std::launch::deferred, [this] { run(); }));
+  }
+  /// Leaves out those that no thread has begun.
+  ~PiecesBeside() {
+    next_ = count_;
+    wait();
+  }
+  PiecesBeside(const PiecesBeside &) = delete;
+  PiecesBeside &operator=(const PiecesBeside &) = delete;
+
+  /// Takes part, and returns once all are done.
+  void finish() {
+    run();
+    wait();
+  }
+
+private:
+  void run() {
+    for (size_t i; (i = next_++) < count_;)
+      work_(i);
+  }
+  void wait() {
+    for (const std::future<void> &other : others_)
+      other.wait();
+  }
+
+  const size_t count_;
+  const std::function<void(size_t)> work_;
+  std::atomic<size_t> next_ = 0;
+  std::vector<std::future<void>> others_;
+};
 
 } // namespace tessera::strategies
 

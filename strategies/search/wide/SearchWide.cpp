@@ -256,7 +256,7 @@ private:
     double before = dual.best();
     int passes = 0;
     while (passes < kLeastPasses ||
-           (passes < mostPasses && mayGoOn() && !stopped() && dual.stalledPasses() < kStalled)) {
+           (passes < mostPasses && mayGoOn() && !options_.stopped() && dual.stalledPasses() < kStalled)) {
       dual.pass();
       work_ += dual.passWork();
       if (dual.hasMemory() && passes > kPassesUnpriced)
@@ -404,9 +404,8 @@ private:
     count(kept, result_.searched);
     result_.solution = best_;
   }
-  bool stopped() const { return options_.stop && *options_.stop; }
   bool spent() const {
-    return stopped() || work_ >= kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
+    return options_.stopped() || work_ >= kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
   }
   void tell() const {
     if (!options_.watch)

@@ -123,3 +123,35 @@ TEST_CASE("a bound that is proven beside the next functions is the same, and who
   CHECK(proven > 0);
   CHECK(less > 0);
 }
+
+TEST_CASE("functions that are searched before the training step has ended take over its last answer") {
+  std::string text = kMlp;
+  for (size_t at; (at = text.find("<16x")) != text.npos;)
+    text.replace(at, 4, "<64x");
+  int changed = 0;
+  for (double bandwidth : {1e9, 2e9, 4e9})
+    for (const char *mesh : {"a=4", "a=2,b=2"}) {
+      INFO(mesh << ", " << bandwidth << " B/s");
+      auto laid = [&](int threads, Overlapping overlap, std::vector<Cost> &predicted) {
+        Module m(text);
+        AssignOptions options = optionsFor(mesh, "auto");
+        options.topology = slowLinks(bandwidth, 1e-6);
+        options.join.overlap = overlap;
+        options.exactThreads = threads;
+        AssignReport report;
+        REQUIRE(assign(m, options, &report) == "");
+        for (const FunctionReport &f : report.functions)
+          predicted.push_back(f.predicted());
+        const std::vector<std::string> parameters = {m.arg("train", 2), m.arg("train", 3)};
+        CHECK(m.arg("eval", 1) == parameters[0]);
+        CHECK(m.arg("eval", 2) == parameters[1]);
+        return parameters;
+      };
+      std::vector<Cost> one, two, sum;
+      const std::vector<std::string> alone = laid(1, Overlapping::Auto, one);
+      CHECK(laid(2, Overlapping::Auto, two) == alone);
+      CHECK(two == one);
+      changed += laid(1, Overlapping::Off, sum) != alone;
+    }
+  CHECK(changed > 0); // the others begin with the answer without hiding, which is not the last one there
+}
