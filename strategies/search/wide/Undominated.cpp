@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 
 namespace tessera::strategies {
 
@@ -130,6 +131,13 @@ private:
   void dropWithoutPartners() {
     for (size_t n = 0; n < kept_.size(); ++n)
       std::erase_if(kept_[n], [&](int32_t k) { return (*wide_.nodes[n].costs)[size_t(k)] >= kForbidden; });
+    std::unordered_map<const StateTable *, bool> forbidding; // looked up only
+    auto forbids = [&](const StateTable &table) {
+      auto [it, fresh] = forbidding.try_emplace(&table, false);
+      if (fresh)
+        it->second = std::any_of(table.costs.begin(), table.costs.end(), [](Cost c) { return c >= kForbidden; });
+      return it->second;
+    };
     std::vector<char> used, allowed;
     for (bool changed = true; changed;) {
       changed = false;
@@ -137,8 +145,7 @@ private:
         for (const End &end : ends_[n]) {
           const size_t other = size_t(end.from ? end.edge->to : end.edge->from);
           const std::vector<int32_t> &theirs = end.from ? *end.edge->toState : *end.edge->fromState;
-          if (std::none_of(end.edge->table->costs.begin(), end.edge->table->costs.end(),
-                           [](Cost c) { return c >= kForbidden; }))
+          if (!forbids(*end.edge->table))
             continue;
           used.assign(end.otherStates(), 0);
           for (int32_t k : kept_[other])
