@@ -142,7 +142,7 @@ void tessera::strategies::dropIdleMemoryPoints(Problem &m) {
 
 void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::function<bool()> &stop) {
   Difference difference(m);
-  while (true) {
+  while (!m.room.empty()) {
     const size_t n = m.room.size();
     const UsesByPoint begins(m, n, &Piece::from), ends(m, n, &Piece::to);
     std::vector<char> keep(n, 1);

@@ -452,3 +452,13 @@ TEST_CASE("prices of dropped memory points go to the nearest that are left") {
   CHECK(gatherPrices(prices, {}) == prices);
   CHECK(gatherPrices({}, {}).empty());
 }
+
+TEST_CASE("without memory no point in time is dropped, and looking for one ends") {
+  StrategyGraph graph;
+  graph.addNode({.name = "a", .costs = {1, 2}});
+  Problem problem(graph);
+  REQUIRE(problem.room.empty());
+  int asked = 0; // a search that does not end is stopped
+  dropDominatedMemoryPoints(problem, [&] { return ++asked > 3; });
+  CHECK(asked <= 1);
+}
