@@ -351,18 +351,27 @@ static size_t numStatistics(const ShardingRule &rule) {
   return 0;
 }
 
-double CostModel::throughMemory(double bytes, double operations) const {
-  if (std::optional<double> measured = profile_.loop(bytes, operations)) // with its launch
+double CostModel::loop(double operations, int bits, double streamed) const {
+  if (std::optional<double> measured = profile_.loop(streamed, operations)) // with its launch
     return std::max(0.0, *measured - topology_.launch);
-  return bytes / (topology_.memoryBandwidth * share_);
+  // A core computes or waits for memory. On a device other threads compute meanwhile. Either way the loop takes as long
+  // as its members' parts together, so that the search adds up what the report says.
+  const double computing = topology_.shared ? operations / (topology_.rate(bits) * share_) : 0;
+  return computing + streamed / (topology_.memoryBandwidth * share_);
 }
 
-double CostModel::roofline(double flops, int bits, double streamed, bool loop) const {
-  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed, loop ? flops : 0));
+double CostModel::throughMemory(double bytes) const { return loop(0, 32, bytes); }
+
+double CostModel::roofline(double flops, int bits, double streamed) const {
+  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed));
 }
 
 Cost CostModel::kernel(double flops, int bits, double streamed) const {
-  return toNanoseconds(roofline(flops, bits, streamed, /*loop=*/true) + topology_.launch);
+  return toNanoseconds(roofline(flops, bits, streamed) + topology_.launch);
+}
+
+Cost CostModel::loopKernel(double operations, int bits, double streamed) const {
+  return toNanoseconds(loop(operations, bits, streamed) + topology_.launch);
 }
 
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
@@ -390,7 +399,7 @@ Cost CostModel::computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls
     const bool adds = cut.dim(dist::naturalResult(cut.mesh, cls.rule, cut.strategy, int(r))) < 0;
     const double elements = double(numElements(shape)), reads = double(cut.count);
     const double writes = adds ? 1 : reads, bytes = double(cls.resultBytes[r]);
-    sum += kernel(adds ? (reads - 1) * elements : 0, cls.elementBits, (reads + writes) * elements * bytes);
+    sum += loopKernel(adds ? (reads - 1) * elements : 0, cls.elementBits, (reads + writes) * elements * bytes);
   }
   return sum;
 }
@@ -421,7 +430,8 @@ Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Stra
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  double seconds = roofline(flops, cls.elementBits, streamed, cls.part != graph::LoopPart::None);
+  double seconds = cls.part == graph::LoopPart::None ? roofline(flops, cls.elementBits, streamed)
+                                                     : loop(flops, cls.elementBits, streamed);
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))

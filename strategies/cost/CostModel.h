@@ -107,8 +107,10 @@ public:
   /// A part that workBeside() is never below.
   double leastSlowing() const { return topology_.shared ? 0 : std::clamp(topology_.beside.slowdown, 0.0, 1.0); }
 
-  /// Time of one loop's kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
+  /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
   Cost kernel(double flops, int bits, double streamed) const;
+  /// Time of one loop of fused operators.
+  Cost loopKernel(double operations, int bits, double streamed) const;
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results. An operator with leaves is as many kernels, copies of what they read,
   /// and one loop that adds; then `streamed` says nothing.
@@ -130,10 +132,10 @@ private:
   Cost computeOn(const Mesh &mesh, const OperatorClass &cls, const Strategy &strategy, double streamed) const;
   Cost computeLeaves(const dist::LeafCut &cut, const OperatorClass &cls, const Strategy &strategy,
                      double streamed) const;
-  /// Seconds in which a loop passes these bytes and computes so many operations: as loops were measured, or at the
-  /// memory's bandwidth.
-  double throughMemory(double bytes, double operations = 0) const;
-  double roofline(double flops, int bits, double streamed, bool loop) const;
+  /// Seconds of a loop without its launch: as loops of that size were measured, or estimated.
+  double loop(double operations, int bits, double streamed) const;
+  double throughMemory(double bytes) const;
+  double roofline(double flops, int bits, double streamed) const;
   Cost narrowSum(const dist::Collective &sum, int64_t elementBytes) const;
   Cost factorSum(const dist::Collective &sum, int64_t elementBytes) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;

@@ -34,7 +34,7 @@ std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &progr
       bytes += double(program.values[value].bytes);
     for (int value : step.makes)
       bytes += double(program.values[value].bytes) * (program.values[value].sum ? 2 : 1);
-    const Cost all = model.kernel(flops, bits, bytes);
+    const Cost all = model.loopKernel(flops, bits, bytes);
     Cost before = 0, shared = 0;
     for (int member : members) {
       before += costs[member];

@@ -13,7 +13,7 @@ llvm::Error tryStrategies(const Program &program, const AssignOptions &options, 
     return e;
   const std::shared_ptr<Prices> prices = pricesOf(options);
   BesideBound bound; // nobody asks for it
-  return assignAuto(trial.function.emplace(program), options, *prices, {}, trial.search, trial.cost, bound);
+  return assignAuto(trial.function.emplace(program), options, *prices, {}, trial.search, trial.cost, bound, nullptr);
 }
 
 } // namespace tessera::strategies

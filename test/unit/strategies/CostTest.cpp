@@ -143,9 +143,7 @@ TEST_CASE("measured loops replace the memory's bandwidth") {
   CHECK(llvm::cantFail(ProfileTable::parse(table.toJson(), "again")).toJson() == table.toJson());
   const Topology machine = simple();
   const CostModel model(Mesh(), machine, table);
-  CHECK(model.kernel(0, 32, 2000) == 3000); // with its launch
-  const double flops = 1e-5 * machine.rate(32);
-  CHECK(model.kernel(flops, 32, 2000) == Cost(1e9 * (1e-5 + machine.launch)));
+  CHECK(model.loopKernel(0, 32, 2000) == 3000); // with its launch
   for (const char *bad : {R"({"kernels": {}, "loops": 3})", R"({"kernels": {}, "loops": [[0, 1e-6]]})",
                           R"({"kernels": {}, "loops": [[100, -1]]})"}) {
     auto refused = ProfileTable::parse(bad, "profile.json");
@@ -155,12 +153,23 @@ TEST_CASE("measured loops replace the memory's bandwidth") {
   }
 }
 
+TEST_CASE("a core computes what a loop computes, a device does so while it waits for memory") {
+  Topology machine = simple();
+  const double seconds = 1e-5, operations = seconds * machine.rate(32);
+  for (bool shared : {false, true}) {
+    machine.shared = shared;
+    const CostModel model(Mesh(), machine);
+    const Cost memory = model.loopKernel(0, 32, 2000), both = model.loopKernel(operations, 32, 2000);
+    CHECK(both - memory == (shared ? 10000 / 4 : 0)); // the one rank has all four cores
+  }
+}
+
 TEST_CASE("operations of measured loops take their time, those of other kernels do not") {
   const ProfileTable table = llvm::cantFail(ProfileTable::parse(
       R"({"kernels": {}, "loops": [[1000, 2e-6], [3000, 4e-6]], "loop_operation": 3e-9})", "profile.json"));
   CHECK(*table.loop(2000, 1000) == Approx(6e-6));
   CHECK(llvm::cantFail(ProfileTable::parse(table.toJson(), "again")).toJson() == table.toJson());
-  CHECK(CostModel(Mesh(), simple(), table).kernel(1000, 32, 2000) == 6000);
+  CHECK(CostModel(Mesh(), simple(), table).loopKernel(1000, 32, 2000) == 6000);
   auto refused = ProfileTable::parse(R"({"kernels": {}, "loop_operation": -1})", "profile.json");
   REQUIRE(!refused);
   CHECK(llvm::toString(refused.takeError()) ==

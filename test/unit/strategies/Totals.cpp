@@ -96,7 +96,7 @@ private:
     totals_.kernels += double(loop(step));
   }
 
-  /// The time of one pass over the bytes that are read and written.
+  /// The time of a loop over the bytes that are read and written.
   Cost loop(const LayoutStep &step) const {
     double flops = 0;
     int bits = 32;
@@ -108,7 +108,7 @@ private:
         flops += cast<dist::ShardingRuleOpInterface>(&op).getFlops(cls->operandShapes, cls->resultShapes);
         bits = std::max(bits, cls->elementBits);
       }
-    return model_.kernel(flops, bits, bytesOf(step));
+    return model_.loopKernel(flops, bits, bytesOf(step));
   }
 
   bool transient(int root) const { return !layout_.buffers[root].persistent; }
