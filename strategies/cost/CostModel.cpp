@@ -354,10 +354,11 @@ static size_t numStatistics(const ShardingRule &rule) {
 double CostModel::loop(double operations, int bits, double streamed) const {
   if (std::optional<double> measured = profile_.loop(streamed, operations)) // with its launch
     return std::max(0.0, *measured - topology_.launch);
-  // A core computes or waits for memory. On a device other threads compute meanwhile. Either way the loop takes as long
-  // as its members' parts together, so that the search adds up what the report says.
-  const double computing = topology_.shared ? operations / (topology_.rate(bits) * share_) : 0;
-  return computing + streamed / (topology_.memoryBandwidth * share_);
+  // A core computes or waits for memory, and the search, which adds up operators, finds what the report says of loops.
+  // On a device other threads compute meanwhile.
+  const double computing = operations / (topology_.rate(bits) * share_),
+               moving = streamed / (topology_.memoryBandwidth * share_);
+  return topology_.shared ? computing + moving : std::max(computing, moving);
 }
 
 double CostModel::throughMemory(double bytes) const { return loop(0, 32, bytes); }

@@ -194,9 +194,9 @@ def clusters_are_predicted(c):
     expect("batch grows with the machines (weak scaling)" in text.splitlines()[0], text)
     weak = [line.split() for line in text.splitlines()[2:]]
     expect(weak[0] == rows[0] and float(weak[2][2]) > float(rows[2][2]) and float(rows[2][6]) < float(weak[2][6]) < 100, text)
-    # Between machines collectives run beside kernels: what is in flight is held longer.
+    # Between machines collectives run beside kernels, which may be in another order then.
     held = [float(r[8]) for r in weak]
-    expect(held[0] <= held[1] <= held[2] < 1.005 * held[0] and [r[9] for r in weak] == [rows[0][9]] * 3, f"the same memory: {text}")
+    expect(0.5 * held[0] < min(held) and max(held) < 1.005 * held[0] and [r[9] for r in weak] == [rows[0][9]] * 3, f"no more memory: {text}")
     expect("--dim rows=N" in c.compile("--what-if", "nodes=1,grow=rows", out=None, code=1), "which dimension")
     for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x", "nodes=grow=batch", "nodes=1,grow="):
         expect("--what-if" in c.compile("--what-if", bad, out=None, code=2), bad)
