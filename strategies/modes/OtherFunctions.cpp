@@ -9,7 +9,7 @@ OtherFunctions::OtherFunctions(size_t count, const AssignOptions &options, const
     prices_.push_back(std::make_unique<Prices>(prices, int(i) + 1));
   AssignOptions with = options;
   with.outdated = &outdated_;
-  auto work = [this, with = std::move(with), choose = std::move(choose)](size_t i) {
+  auto work = [this, with = std::move(with), choose = std::move(choose)](size_t i, size_t) {
     AssignOptions own = with;
     if (i > 0)
       own.watch = nullptr; // it is told of one search

@@ -3,7 +3,7 @@
 //   inParallel(threads, list.size(), [&](size_t i) { made[i] = make(list[i]); });
 //   inParallel(threads, list.size(), [&](size_t i, size_t thread) { made[i] = make(list[i], tools[thread]); });
 //
-//   PiecesBeside pieces(threads, list.size(), [&](size_t i) { made[i] = make(list[i]); });
+//   PiecesBeside pieces(threads, list.size(), [&](size_t i, size_t) { made[i] = make(list[i]); });
 //   ... // on this thread
 //   pieces.finish();
 //
@@ -23,30 +23,14 @@
 
 namespace tessera::strategies {
 
-template <typename Work> void inParallel(int threads, size_t count, Work work) {
-  std::atomic<size_t> next = 0;
-  auto run = [&](size_t thread) {
-    for (size_t i; (i = next++) < count;)
-      if constexpr (std::is_invocable_v<Work, size_t, size_t>)
-        work(i, thread);
-      else
-        work(i);
-  };
-  std::vector<std::future<void>> others;
-  for (size_t k = 1; k < std::min(size_t(std::max(threads, 1)), count); ++k)
-    others.push_back(std::async(std::launch::async | std::launch::deferred, run, k));
-  run(0);
-  for (const std::future<void> &other : others)
-    other.wait();
-}
-
 /// Pieces that others make while the caller does something else.
 class PiecesBeside {
 public:
-  /// `threads`: of others, at most.
-  PiecesBeside(int threads, size_t count, std::function<void(size_t)> work) : count_(count), work_(std::move(work)) {
-    for (size_t k = 0; k < std::min(size_t(std::max(threads, 0)), count); ++k)
-      others_.push_back(std::async(std::launch::async | std::launch::deferred, [this] { run(); }));
+  /// `threads`: of others, at most. `work` gets the numbers of a piece and of a thread.
+  PiecesBeside(int threads, size_t count, std::function<void(size_t, size_t)> work)
+      : count_(count), work_(std::move(work)) {
+    for (size_t k = 1; k <= std::min(size_t(std::max(threads, 0)), count); ++k)
+      others_.push_back(std::async(std::launch::async | std::launch::deferred, [this, k] { run(k); }));
   }
   /// Leaves out those that no thread has begun.
   ~PiecesBeside() {
@@ -58,14 +42,14 @@ public:
 
   /// Takes part, and returns once all are done.
   void finish() {
-    run();
+    run(0);
     wait();
   }
 
 private:
-  void run() {
+  void run(size_t thread) {
     for (size_t i; (i = next_++) < count_;)
-      work_(i);
+      work_(i, thread);
   }
   void wait() {
     for (const std::future<void> &other : others_)
@@ -73,10 +57,20 @@ private:
   }
 
   const size_t count_;
-  const std::function<void(size_t)> work_;
+  const std::function<void(size_t, size_t)> work_;
   std::atomic<size_t> next_ = 0;
   std::vector<std::future<void>> others_;
 };
+
+template <typename Work> void inParallel(int threads, size_t count, Work work) {
+  const int others = int(std::min(size_t(std::max(threads, 1)), count)) - 1;
+  PiecesBeside(others, count, [&](size_t i, size_t thread) {
+    if constexpr (std::is_invocable_v<Work, size_t, size_t>)
+      work(i, thread);
+    else
+      work(i);
+  }).finish();
+}
 
 } // namespace tessera::strategies
 
