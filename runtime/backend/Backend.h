@@ -61,6 +61,13 @@ struct LoadOptions {
   DeviceOptions device = {};
 };
 
+/// How a step runs that does not run alone.
+struct AsRun {
+  uint32_t place = 0;         // the step in whose place it runs
+  std::string implementation; // of what runs there
+  uint64_t bytes = 0;         // that it reads and writes
+};
+
 /// One rank's plan on a device. Not thread-safe; one thread drives it.
 class LoadedPlan {
 public:
@@ -95,6 +102,8 @@ public:
   virtual Status synchronize() = 0;
   /// The implementation that runs a step, for traces and tests: "cpu: conv oneDNN jit:avx512_core nChw16c".
   virtual std::string describe(uint32_t program, uint32_t step) const = 0;
+  /// How a step runs that runs with others, or in the place of another; nothing if as described.
+  virtual std::optional<AsRun> asRun(uint32_t program, uint32_t step) const { return std::nullopt; }
 
   /// The optional abilities of this plan.
   virtual Capabilities capabilities() { return {}; }

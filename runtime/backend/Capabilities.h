@@ -45,13 +45,6 @@ public:
   /// Runs what runs in the place of a step that is a kernel: several steps as one, or nothing where the step runs in
   /// the place of another.
   virtual Status runPlace(uint32_t program, StepInTime at) = 0;
-  /// How a step runs: nothing if as LoadedPlan::launch() runs it.
-  struct AsRun {
-    uint32_t place = 0;         // the step in whose place it runs
-    std::string implementation; // of what runs there
-    uint64_t bytes = 0;         // that it reads and writes
-  };
-  virtual std::optional<AsRun> asRun(uint32_t program, uint32_t step) const { return std::nullopt; }
   /// What the user should know about how programs run; empty: nothing.
   virtual std::string notice() const { return ""; }
 };

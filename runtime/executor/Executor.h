@@ -135,11 +135,9 @@ public:
   /// From now on run() runs a program step by step, waits for each step, and calls `observer`. Null ends this. Returns
   /// the observer that was set before.
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
+  /// How a step runs, if not by itself.
+  std::optional<AsRun> asRun(int program, int step) const { return loaded_->asRun(uint32_t(program), uint32_t(step)); }
   /// The call behind a step that is a send or a receive; null for other steps.
-  /// How a step runs, if not by itself (ProgramRunner).
-  std::optional<ProgramRunner::AsRun> asRun(int program, int step) const {
-    return can_.programs ? can_.programs->asRun(uint32_t(program), uint32_t(step)) : std::nullopt;
-  }
   const PeerCall *peerCall(int program, int step) const { return peerCalls_[size_t(program)][size_t(step)].get(); }
   /// Whether other ranks have a part in a step.
   bool communicates(int program, int step) const { return collective(program, step) || peerCall(program, step); }

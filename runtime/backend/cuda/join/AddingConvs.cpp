@@ -1,6 +1,6 @@
 #include "runtime/backend/cuda/join/AddingConvs.h"
 
-#include "runtime/backend/cuda/join/ExpressionValues.h"
+#include "runtime/backend/ExpressionValues.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>

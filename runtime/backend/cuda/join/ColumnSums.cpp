@@ -1,7 +1,7 @@
 #include "runtime/backend/cuda/join/ColumnSums.h"
 
+#include "runtime/backend/ExpressionValues.h"
 #include "runtime/backend/KernelChecks.h"
-#include "runtime/backend/cuda/join/ExpressionValues.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "runtime/backend/cuda/join/Epilogue.h"
 
-#include "runtime/backend/cuda/join/ExpressionValues.h"
+#include "runtime/backend/ExpressionValues.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <algorithm>

@@ -1,29 +1,10 @@
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 
-#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
-#include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 
 namespace tessera::rt::cuda {
-
-BufferUses::BufferUses(const plan::Plan &plan)
-    : root_(wholeBuffers(plan)), reads_(root_.size(), 0), writes_(root_.size(), 0), kept_(root_.size(), false) {
-  for (uint32_t b = 0; b < root_.size(); ++b) {
-    if (plan.buffers(int(b)).persistent())
-      kept_[root_[b]] = true;
-  }
-  for (const plan::Binding &binding : plan.bindings())
-    kept_[root(binding.buffer())] = true;
-  for (const plan::Program &program : plan.programs())
-    for (const plan::Step &step : program.steps()) {
-      for (uint32_t b : readsOf(step))
-        ++reads_[root(b)];
-      for (uint32_t b : writesOf(step))
-        ++writes_[root(b)];
-    }
-}
 
 JoinedProgram::JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers)
     : order_(program), accesses_(accessesOf(program, buffers)) {}

@@ -15,6 +15,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
 
+#include "runtime/backend/BufferUses.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/join/StreamSchedule.h"
 
@@ -22,28 +23,6 @@
 #include <optional>
 
 namespace tessera::rt::cuda {
-
-/// Counts how often buffers are read and written, in all programs and from outside of the plan. A view counts as the
-/// buffer that it views.
-class BufferUses {
-public:
-  explicit BufferUses(const plan::Plan &plan);
-  uint32_t root(uint32_t buffer) const { return root_[buffer]; }
-  int reads(uint32_t buffer) const { return reads_[root(buffer)]; }
-  int writes(uint32_t buffer) const { return writes_[root(buffer)]; }
-  /// From now on a step reads the buffer, and writes over it.
-  void addUpdate(uint32_t buffer) {
-    ++reads_[root(buffer)];
-    ++writes_[root(buffer)];
-  }
-  /// Whether the contents outlive the program or are read from outside.
-  bool kept(uint32_t buffer) const { return kept_[root(buffer)]; }
-
-private:
-  std::vector<uint32_t> root_;
-  std::vector<int> reads_, writes_;
-  std::vector<bool> kept_;
-};
 
 /// Steps that run as one, and the bytes that each of them still reads and writes then.
 struct StepSet {

@@ -1,6 +1,6 @@
 #include "runtime/backend/cuda/join/SquaredDistances.h"
 
-#include "runtime/backend/cuda/join/ExpressionValues.h"
+#include "runtime/backend/ExpressionValues.h"
 #include "runtime/backend/cuda/text/Pointwise.h"
 
 namespace tessera::rt::cuda {

@@ -215,7 +215,7 @@ Status CudaPlan::runPlace(uint32_t program, StepInTime at) {
                              : Status();
 }
 
-std::optional<ProgramRunner::AsRun> CudaPlan::asRun(uint32_t program, uint32_t number) const {
+std::optional<AsRun> CudaPlan::asRun(uint32_t program, uint32_t number) const {
   const std::optional<size_t> place = joins_[program].placeOf(number);
   if (!place)
     return std::nullopt;

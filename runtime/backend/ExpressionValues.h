@@ -3,14 +3,14 @@
 //   v0 = input, v1 = cast f32 v0, v2 = mul v1 v1:   is(2, Op::Mul), operand(2, 0) == 0
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_EXPRESSIONVALUES_H
-#define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_EXPRESSIONVALUES_H
+#ifndef TESSERA_RUNTIME_BACKEND_EXPRESSIONVALUES_H
+#define TESSERA_RUNTIME_BACKEND_EXPRESSIONVALUES_H
 
 #include "runtime/backend/ExpressionCode.h"
 
 #include <optional>
 
-namespace tessera::rt::cuda {
+namespace tessera::rt {
 
 /// Of an expression that outlives it.
 class ExpressionValues {
@@ -40,6 +40,6 @@ private:
   const ExpressionCode &code_;
 };
 
-} // namespace tessera::rt::cuda
+} // namespace tessera::rt
 
 #endif
