@@ -1,8 +1,11 @@
 #include "runtime/backend/HostPlan.h"
 
+#include "runtime/backend/BufferUses.h"
+#include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/SideBySide.h"
 #include "runtime/plan/Alignment.h"
+#include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
 
@@ -57,7 +60,7 @@ HostPlan::HostPlan(const plan::Plan &plan, std::string prefix) : ResolvedPlan(pl
 
 Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const LoadOptions &options,
                                                    std::string prefix, const Binder &bind,
-                                                   const std::vector<Layout> &layouts) {
+                                                   const std::vector<Layout> &layouts, const PairBinder &bindPair) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
   TESSERA_RETURN_IF_ERROR(startThreads(options.threads));
   // Checked once before a byte is allocated, then resolved to addresses.
@@ -68,9 +71,27 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
     return arena.status().context("arena");
   loaded->arena_ = std::move(*arena);
   TESSERA_RETURN_IF_ERROR(loaded->placeBuffers(options.widen, layouts, loaded->arena_.data()));
-  TESSERA_RETURN_IF_ERROR(loaded->bind(options, bind));
+  TESSERA_RETURN_IF_ERROR(loaded->bind(options, bind, bindPair));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
+}
+
+/// Tells kernels which operands no step writes, so that they may keep what they make of them.
+void HostPlan::markConstants() {
+  const std::vector<uint32_t> whole = wholeBuffers(plan());
+  std::vector<bool> constant(whole.size(), false);
+  for (uint32_t b = 0; b < whole.size(); ++b)
+    constant[b] = !plan().buffers(int(b)).constant().empty();
+  for (const plan::Binding &binding : plan().bindings())
+    if (binding.role() == plan::PARAMETER || binding.role() == plan::STATE)
+      constant[whole[binding.buffer()]] = true;
+  for (const plan::Program &program : plan().programs())
+    for (const plan::Step &step : program.steps())
+      for (uint32_t b : writesOf(step))
+        constant[whole[b]] = false;
+  for (uint32_t b = 0; b < whole.size(); ++b)
+    if (constant[whole[b]])
+      placedBuffers()[b].edition = &edition_;
 }
 
 /// More micro-batches than anyone has under way at once.
@@ -86,8 +107,61 @@ uint64_t HostPlan::variantsOf(const plan::Kernel &kernel, uint64_t indices) cons
   return std::max<uint64_t>(1, std::min(places, indices));
 }
 
-Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
+/// Binds steps of a program together with the loops behind them. Not in training, where every step's result can be
+/// asked for, not where the bits of a result may depend on nothing else, and not where NaN must stay NaN.
+Status HostPlan::bindPairs(uint32_t number, const LoadOptions &options, const PairBinder &bindPair,
+                           const BufferUses &uses) {
+  const plan::Program &program = plan().programs(int(number));
+  pairs_.emplace_back(size_t(program.steps_size()), 0);
+  if (!bindPair || !frames().empty() || program.name() == "train" || plan().leaves() || options.device.keepNan)
+    return Status();
+  const TimeOrder order(program);
+  for (uint32_t s = 0; s + 1 < uint32_t(program.steps_size()); ++s) {
+    const plan::Step &step = program.steps(int(s)), &next = program.steps(int(s) + 1);
+    if (!step.has_kernel() || !next.has_kernel() || !next.waits().empty() ||
+        !isExpressionKernel(next.kernel().name()) || order.sectionOf(s).begin != order.sectionOf(s + 1).begin ||
+        step.kernel().outputs_size() != 1 || next.kernel().outputs_size() != 1)
+      continue;
+    const uint32_t between = step.kernel().outputs(0);
+    const auto input = std::ranges::find(next.kernel().inputs(), between);
+    if (input == next.kernel().inputs().end() || uses.kept(between) || uses.reads(between) != 1 ||
+        uses.writes(between) != 1)
+      continue;
+    KernelCall first, loop;
+    TESSERA_RETURN_IF_ERROR(resolveCall(plan(), step, buffers(), options, first));
+    TESSERA_RETURN_IF_ERROR(resolveCall(plan(), next, buffers(), options, loop));
+    const size_t place = size_t(input - next.kernel().inputs().begin());
+    // What is still to be read must not be written over.
+    bool intact = true;
+    uint64_t bytes = loop.outputs[0].bytes();
+    for (const TensorView &operand : first.inputs) {
+      intact = intact && !overlap(operand, loop.outputs[0]);
+      bytes += operand.bytes();
+    }
+    for (size_t i = 0; i < loop.inputs.size(); ++i)
+      if (i != place) {
+        intact = intact && !overlap(loop.inputs[i], loop.outputs[0]);
+        bytes += loop.inputs[i].bytes();
+      }
+    if (!intact)
+      continue;
+    BindResult both = bindPair(first, loop, place);
+    if (!both)
+      return both.status().context("step '" + step.name() + "'");
+    if (!*both)
+      continue;
+    for (uint32_t k : {s, s + 1})
+      kernels_[number][k].clear();
+    kernels_[number][s].push_back(std::move(*both));
+    pairs_[number][s++] = bytes;
+  }
+  return Status();
+}
+
+Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const PairBinder &bindPair) {
   size_t scratch = 0;
+  const BufferUses uses(plan());
+  markConstants();
   threads_ = std::max(1, options.threads);
   for (const plan::Program &program : plan().programs()) {
     auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
@@ -111,11 +185,12 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
                              " combinations of places, more than " + std::to_string(kMostVariants));
       for (uint32_t v = 0; v < variants; ++v) {
         KernelCall call = first;
+        for (TensorView &input : call.inputs) // one copy is as good as many
+          input.edition = variants > 1 ? nullptr : input.edition;
         moveCall(step.kernel(), plan(), frames(), v, call);
         BindResult bound = bind(call);
         if (!bound)
           return bound.status().context(where);
-        scratch = std::max(scratch, (*bound)->scratchBytes());
         kernels[s].push_back(std::move(*bound));
         if (threads_ > 1)
           singles[s].calls.push_back(std::move(call));
@@ -124,6 +199,12 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
       singles[s].single = threads_ > 1 && step.waits().empty() &&
                           std::ranges::all_of(kernels[s], [](const auto &kernel) { return kernel->threads() == 1; });
     }
+    TESSERA_RETURN_IF_ERROR(bindPairs(uint32_t(kernels_.size() - 1), options, bindPair, uses));
+    for (const Variants &variants : kernels)
+      for (const auto &kernel : variants) {
+        scratch = std::max(scratch, kernel->scratchBytes());
+        kept_ += kernel->keptBytes();
+      }
     sideBySide_.push_back(countSideBySide(singles));
     for (size_t s = 0; s < kernels.size(); ++s) {
       const size_t count = sideBySide_.back()[s], parts = std::min(count, size_t(threads_));
@@ -142,6 +223,7 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind) {
 Status HostPlan::uploadAt(uint32_t buffer, uint32_t index, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
+  edition_ += v.edition != nullptr;
   convertLayout(addressAt(buffer, index), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
   return Status();
 }
@@ -157,7 +239,7 @@ Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   TESSERA_RETURN_IF_ERROR(checkStep(program, number));
   const Variants &kernels = kernels_[program][number];
   if (kernels.empty())
-    return Status(); // the executor's
+    return Status(); // the executor's, or ran with the step before it
   if (sideBySide_[program][number] == 0)
     return Status(); // ran with an earlier step
   index_ = index;
@@ -185,8 +267,18 @@ Status HostPlan::runSideBySide(uint32_t program, uint32_t first, uint32_t index)
 }
 
 std::string HostPlan::implementation(uint32_t program, uint32_t number) const {
+  if (kernels_[program][number].empty())
+    return "with the step before it";
   const bool beside = sideBySide_[program][number] != 1;
   return kernels_[program][number][0]->describe() + (beside ? ", a thread each" : "");
+}
+
+std::optional<AsRun> HostPlan::asRun(uint32_t program, uint32_t number) const {
+  const std::vector<uint64_t> &pairs = pairs_[program];
+  const uint32_t place = pairs[number] || number == 0 ? number : number - 1;
+  if (!pairs[place])
+    return std::nullopt;
+  return AsRun{place, describe(program, place), pairs[place]};
 }
 
 bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
@@ -203,7 +295,8 @@ bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<st
       return false;
     for (int o = 0; o < last.kernel().outputs_size(); ++o)
       if (viewed(last.kernel().outputs(o)) == viewed(buffer))
-        return std::ranges::all_of(kernels_[program][s], [&](auto &kernel) { return kernel->watch(size_t(o), found); });
+        return !kernels_[program][s].empty() &&
+               std::ranges::all_of(kernels_[program][s], [&](auto &kernel) { return kernel->watch(size_t(o), found); });
   }
   return false;
 }

@@ -54,6 +54,8 @@ public:
   /// `scratch` has scratchBytes() bytes, aligned to 64, contents undefined.
   virtual Status run(std::byte *scratch) = 0;
   virtual size_t scratchBytes() const { return 0; }
+  /// Bytes that the kernel keeps from one run to the next, of its own.
+  virtual size_t keptBytes() const { return 0; }
   virtual std::string describe() const = 0;
   /// How many threads run() uses. 0: as many as the rank has, or fewer.
   virtual int threads() const { return 0; }

@@ -40,6 +40,9 @@ struct TensorView {
   Shape shape;
   Layout layout;
   void *data = nullptr;
+  /// How often the host has written the contents, where no step writes them (a parameter of a plan that only infers):
+  /// what a kernel makes of them it may keep while this stays. Null where a step writes them, or the host each time.
+  const uint64_t *edition = nullptr;
 
   int64_t elements() const { return elementCount(shape); }
   /// From the first element of a row to that of the next.

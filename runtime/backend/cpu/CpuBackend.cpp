@@ -52,10 +52,14 @@ public:
       return calls.status();
     std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock()));
     return HostPlan::load(
-        plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, layouts);
+        plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, layouts, bindPair);
   }
 
 private:
+  static BindResult bindPair(const KernelCall &first, const KernelCall &loop, size_t input) {
+    return first.name() == "conv" ? bindConvWithLoop(first, loop, input) : BindResult(std::unique_ptr<BoundKernel>());
+  }
+
   BindResult bind(const KernelCall &call) const {
     BindResult bound = fast_.tryBind(call);
     if (bound && !*bound && mayWiden(call))

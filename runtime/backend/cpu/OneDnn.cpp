@@ -87,8 +87,14 @@ void DnnlKernel::operand(int argument, const TensorView &view, const memory::des
   o.wanted = o.user;
   if (wanted != user) {
     o.reordered = true;
-    o.wanted = memory(wanted, dnnlEngine(), DNNL_MEMORY_NONE);
-    o.offset = take(wanted.get_size());
+    o.edition = output ? nullptr : view.edition;
+    if (o.edition) {
+      o.wanted = memory(wanted, dnnlEngine());
+      keptBytes_ += wanted.get_size();
+    } else {
+      o.wanted = memory(wanted, dnnlEngine(), DNNL_MEMORY_NONE);
+      o.offset = take(wanted.get_size());
+    }
     const memory &from = output ? o.wanted : o.user, &to = output ? o.user : o.wanted;
     dnnl::reorder::primitive_desc pd(dnnlEngine(), from.get_desc(), dnnlEngine(), to.get_desc(), dnnlAttributes());
     o.reorder = dnnl::reorder(pd);
@@ -121,7 +127,7 @@ void DnnlKernel::finish(std::string description) {
   description_ = "oneDNN " + std::move(description);
   size_t reorders = 0;
   for (const auto &[argument, o] : operands_)
-    reorders += o.reordered;
+    reorders += o.reordered && !o.edition;
   if (reorders)
     description_ += " with " + std::to_string(reorders) + " reorders";
 }
@@ -130,7 +136,7 @@ void DnnlKernel::place(std::byte *scratch) {
   if (placedAt_ == scratch)
     return;
   for (auto &[argument, o] : operands_)
-    if (o.reordered || !o.user)
+    if ((o.reordered && !o.edition) || !o.user)
       o.wanted.set_data_handle(scratch + o.offset);
   for (Stage &s : stages_)
     s.scratchpad.set_data_handle(scratch + s.offset);
@@ -142,8 +148,11 @@ Status DnnlKernel::run(std::byte *scratch) {
   try {
     place(scratch);
     for (auto &[argument, o] : operands_)
-      if (o.reordered && !o.output)
+      if (o.reordered && !o.output && (!o.edition || o.held != *o.edition)) {
         o.reorder.execute(stream_, o.user, o.wanted);
+        if (o.edition)
+          o.held = *o.edition;
+      }
     for (Stage &s : stages_)
       s.primitive.execute(stream_, s.arguments);
     for (auto &[argument, o] : operands_)

@@ -16,6 +16,7 @@
 #include "runtime/backend/Kernel.h"
 #include "runtime/backend/cpu/OneDnnVersion.h"
 
+#include <optional>
 #include <unordered_map>
 
 namespace tessera::rt {
@@ -38,7 +39,7 @@ class DnnlKernel final : public BoundKernel {
 public:
   explicit DnnlKernel(int threads);
 
-  /// An argument in memory as `user`, given to the primitive as `wanted`.
+  /// An argument in memory as `user`, given to the primitive as `wanted`. What no step writes is reordered once.
   void operand(int argument, const TensorView &view, const dnnl::memory::desc &user, const dnnl::memory::desc &wanted,
                bool output = false);
   /// An argument that exists only in scratch memory.
@@ -51,6 +52,7 @@ public:
 
   Status run(std::byte *scratch) override;
   size_t scratchBytes() const override { return scratchBytes_; }
+  size_t keptBytes() const override { return keptBytes_; }
   std::string describe() const override { return description_; }
   int threads() const override { return threads_; }
 
@@ -59,7 +61,9 @@ private:
     dnnl::memory user, wanted; // the same object where no reorder is needed
     dnnl::reorder reorder;
     bool reordered = false, output = false;
-    size_t offset = 0; // of `wanted` in scratch
+    size_t offset = 0;                 // of `wanted` in scratch
+    const uint64_t *edition = nullptr; // `wanted` has memory of its own, and holds the contents of edition `held`
+    std::optional<uint64_t> held;
   };
   struct Stage {
     dnnl::primitive primitive;
@@ -74,7 +78,7 @@ private:
   dnnl::stream stream_;
   std::map<int, Operand> operands_;
   std::vector<Stage> stages_;
-  size_t scratchBytes_ = 0;
+  size_t scratchBytes_ = 0, keptBytes_ = 0;
   std::byte *placedAt_ = nullptr;
   std::string description_;
 };
@@ -82,6 +86,10 @@ private:
 /// matmul in leaves (OneDnnLeaves.cpp). Null where oneDNN has no product for a tile whose implementation `keepsOrder`.
 std::unique_ptr<BoundKernel> bindLeafMatMul(const KernelCall &call, const MatMulGeometry &geometry,
                                             bool (*keepsOrder)(const std::string &implementation));
+
+/// A convolution and the loop that reads its result as input number `input`, as one call, which writes the loop's
+/// result. Null where oneDNN cannot do both, or does it by slower code. oneDNN's max(x, 0) makes 0 of a NaN.
+BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size_t input);
 
 void registerOneDnnKernels(KernelRegistry &registry);
 void registerOneDnnConv(KernelRegistry &registry);

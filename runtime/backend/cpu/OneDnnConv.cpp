@@ -1,6 +1,7 @@
 // conv, conv_input_grad, conv_weight_grad. Activations are taken as they lie where oneDNN has a fast
 // implementation for that, else reordered to what it prefers; weights are always given as it prefers.
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cpu/LoopFunction.h"
 #include "runtime/backend/cpu/OneDnn.h"
 
 #include <algorithm>
@@ -159,6 +160,36 @@ BindResult bindConv(const KernelCall &call) {
   return bindOn(call, call.exact && call.name() == "conv_weight_grad" ? 1 : call.threads);
 }
 
+/// The functions as oneDNN's; `added` is the descriptor of what is added before them.
+dnnl::post_ops postOpsOf(const LoopFunction &function, const memory::desc &added) {
+  dnnl::post_ops ops;
+  if (function.added)
+    ops.append_binary(dnnl::algorithm::binary_add, added);
+  for (const LoopFunction::Function &f : function.functions)
+    switch (f.kind) {
+    case LoopFunction::Kind::Relu:
+      appendEltwise(ops, dnnl::algorithm::eltwise_relu, 0, 0);
+      break;
+    case LoopFunction::Kind::Clip:
+      appendEltwise(ops, dnnl::algorithm::eltwise_clip, f.a, f.b);
+      break;
+    case LoopFunction::Kind::Linear:
+      appendEltwise(ops, dnnl::algorithm::eltwise_linear, f.a, f.b);
+      break;
+    case LoopFunction::Kind::Sigmoid:
+      appendEltwise(ops, dnnl::algorithm::eltwise_logistic, 0, 0);
+      break;
+    case LoopFunction::Kind::Swish:
+      appendEltwise(ops, dnnl::algorithm::eltwise_swish, 1, 0);
+      break;
+    case LoopFunction::Kind::HardSwish: // version 2 knows these factors alone, and takes no others
+      appendEltwise(ops, dnnl::algorithm::eltwise_hardswish, dnnlVersion().major < 3 ? 0 : 1.f / 6,
+                    dnnlVersion().major < 3 ? 0 : 0.5f);
+      break;
+    }
+  return ops;
+}
+
 bool acceptsConv(const KernelCall &call) {
   if (!acceptsDnnl(call))
     return false;
@@ -167,6 +198,57 @@ bool acceptsConv(const KernelCall &call) {
 }
 
 } // namespace
+
+BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size_t input) {
+  Result<ExpressionCode> code = lowerExpression(loop);
+  const std::optional<LoopFunction> function = code ? loopFunctionOf(*code, input) : std::nullopt;
+  const TensorView &y = conv.outputs[0], &result = loop.outputs[0];
+  if (!function || y.layout != result.layout || y.dtype != plan::F32 || conv.inputs[0].dtype != plan::F32 ||
+      conv.inputs[1].dtype != plan::F32 || y.shape != result.shape || !acceptsConv(conv))
+    return BindResult(std::unique_ptr<BoundKernel>());
+  const TensorView *added = function->added ? &loop.inputs[*function->added] : nullptr;
+  if (added && added->layout != y.layout)
+    return BindResult(std::unique_ptr<BoundKernel>());
+  ConvCall c = describe(conv);
+  useThreads(conv.threads);
+  const auto alone = choose<dnnl::convolution_forward::primitive_desc>(
+      conv, c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
+  // Behind a product of matrices oneDNN applies the functions point by point on one thread, 3 to 10 times slower.
+  if (!alone || std::string(alone.impl_info_str()).find("gemm") != std::string::npos)
+    return BindResult(std::unique_ptr<BoundKernel>());
+  const memory::desc sum = added ? describeView(*added) : memory::desc();
+  c.wanted.attributes.set_post_ops(postOpsOf(*function, sum));
+  const memory::desc bias({conv.outputs[0].shape[1]}, memory::data_type::f32, memory::format_tag::x);
+  dnnl::convolution_forward::primitive_desc pd;
+  try {
+    pd = function->perChannel
+             ? describePrimitiveWith<dnnl::convolution_forward>(
+                   c.wanted, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, alone.src_desc(),
+                   anyLayout(c.w), bias, alone.dst_desc(), c.strides, c.dilations, c.padLo, c.padHi)
+             : forward(c, alone.src_desc(), alone.dst_desc());
+  } catch (const dnnl::error &) {
+    return BindResult(std::unique_ptr<BoundKernel>());
+  }
+  if (!pd || pd.impl_info_str() != std::string(alone.impl_info_str()))
+    return BindResult(std::unique_ptr<BoundKernel>());
+  auto kernel = std::make_unique<DnnlKernel>(conv.threads);
+  std::vector<std::pair<int, int>> arguments;
+  auto operand = [&](int argument, const TensorView &view, const memory::desc &lies, const memory::desc &wanted,
+                     bool output = false) {
+    kernel->operand(argument, view, lies, wanted, output);
+    arguments.emplace_back(argument, argument);
+  };
+  operand(DNNL_ARG_SRC, conv.inputs[0], c.x, pd.src_desc());
+  operand(DNNL_ARG_WEIGHTS, conv.inputs[1], c.w, pd.weights_desc());
+  operand(DNNL_ARG_DST, result, c.y, pd.dst_desc(), true);
+  if (function->perChannel)
+    operand(DNNL_ARG_BIAS, loop.inputs[*function->perChannel], bias, bias);
+  if (added)
+    operand(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, *added, sum, sum);
+  kernel->stage(dnnl::convolution_forward(pd), pd.scratchpad_desc(), arguments);
+  kernel->finish(std::string(pd.impl_info_str()) + " with the loop behind it");
+  return BindResult(std::move(kernel));
+}
 
 void registerOneDnnConv(KernelRegistry &registry) {
   for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"})

@@ -40,6 +40,9 @@ template <typename PrimitiveDesc> PrimitiveDesc firstAccepted(PrimitiveDesc pd, 
 
 #if DNNL_VERSION_MAJOR < 3
 
+inline void appendEltwise(dnnl::post_ops &ops, dnnl::algorithm algorithm, double a, double b) {
+  ops.append_eltwise(1.f, algorithm, float(a), float(b));
+}
 using DnnlPooling = dnnl::pooling_v2_forward; // the ones with dilations
 using DnnlPoolingGradient = dnnl::pooling_v2_backward;
 
@@ -65,6 +68,9 @@ typename Primitive::primitive_desc describeGradientWith(const Wanted &wanted, co
 
 #else
 
+inline void appendEltwise(dnnl::post_ops &ops, dnnl::algorithm algorithm, double a, double b) {
+  ops.append_eltwise(algorithm, float(a), float(b));
+}
 using DnnlPooling = dnnl::pooling_forward;
 using DnnlPoolingGradient = dnnl::pooling_backward;
 

@@ -24,11 +24,13 @@ public:
     if (!bound)
       return bound.status();
     innerScratch_ = (*bound)->scratchBytes();
+    kept_ = (*bound)->keptBytes();
     description_ = (*bound)->describe();
     return Status();
   }
 
   size_t scratchBytes() const override { return copyBytes_ + innerScratch_; }
+  size_t keptBytes() const override { return kept_; }
   std::string describe() const override {
     return description_ + " with " + std::to_string(copies_.size()) + " reorders";
   }
@@ -55,7 +57,7 @@ public:
 
 private:
   std::vector<Copy> copies_;
-  size_t copyBytes_, innerScratch_ = 0;
+  size_t copyBytes_, innerScratch_ = 0, kept_ = 0;
   int threads_;
   std::function<BindResult(std::byte *)> bind_;
   std::unique_ptr<BoundKernel> inner_;
@@ -86,6 +88,7 @@ BindResult bindReordered(const KernelCall &call, const BindCall &bind) {
         if (!t.layout.plain()) {
           t.data = scratch + copies[next++].offset;
           t.layout = Layout();
+          t.edition = nullptr; // the copy is made in each run
         }
     return bind(plain);
   };

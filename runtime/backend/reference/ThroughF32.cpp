@@ -24,6 +24,7 @@ public:
       for (size_t i = 0; i < views->size(); ++i)
         if (TensorView &view = (*views)[i]; isHalf(view.dtype)) {
           view.dtype = wide;
+          view.edition = nullptr; // the copy is made in each run
           copies_ += views == &wide_.inputs && copyOf(i) < i ? 0 : (view.bytes() + 63) / 64 * 64;
         }
   }
@@ -36,11 +37,13 @@ public:
     if (!*bound)
       return false;
     own_ = (*bound)->scratchBytes();
+    kept_ = (*bound)->keptBytes();
     description_ = (*bound)->describe() + ", in f32";
     return true;
   }
 
   size_t scratchBytes() const override { return copies_ + own_; }
+  size_t keptBytes() const override { return kept_; }
   std::string describe() const override { return description_; }
 
   Status run(std::byte *scratch) override {
@@ -116,7 +119,7 @@ private:
   BindCall bind_;
   std::unique_ptr<BoundKernel> inner_;
   std::byte *boundTo_ = nullptr;
-  size_t copies_ = 0, own_ = 0;
+  size_t copies_ = 0, own_ = 0, kept_ = 0;
   std::string description_;
 };
 
