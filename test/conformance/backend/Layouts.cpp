@@ -26,7 +26,7 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   c.plan.kernel("relu", {a}, {b});
   c.plan.kernel("conv", {b, w1}, {d}, same3);
   uint32_t positive = c.output(plan::BOOL, s);
-  c.plan.kernel("lt", {b, d}, {positive});
+  c.plan.kernel("lt", {a, d}, {positive}); // a has two readers, so it is stored
   c.plan.kernel("reduce_sum", {d}, {pooled}, {{"dims", Shape{2, 3}}, {"keepdims", int64_t(1)}});
   uint32_t flat = c.plan.alias(pooled, {2, 32});
   c.plan.kernel("matmul", {flat, c.input(random, plan::F32, {32, 5})}, {c.output(plan::F32, {2, 5})});
