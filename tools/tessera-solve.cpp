@@ -279,6 +279,8 @@ void tellStages(const FoundStages &found, const StageRating &rating, const char 
     printf("%5zu  %5zu  %3d  %8d  %12" PRId64 "  %12" PRId64 "  %10" PRId64 "  %12" PRId64 "\n", i, stage.nodes.size(),
            stage.way, stage.replicas, rate.times.latency, rate.times.interval, rate.inFlight, rate.memory);
   }
+  for (size_t p = 0; p < rating.places.size(); ++p)
+    printf("place %zu      %" PRId64 " bytes of all its stages\n", p, rating.places[p]);
   printf("bottleneck   %" PRId64 "\nbatch        %" PRId64 "\n", rating.bottleneck, rating.batch);
   printf("lower bound  %" PRId64 " of the %s; gap %.4f %%%s\n", found.lowerBound, goal, gap,
          rating.value == found.lowerBound ? " (optimal)" : "");
@@ -300,6 +302,7 @@ Json stagesJson(const FoundStages &found, const StageRating &rating, const char 
                       {"memory", rate.memory}});
   }
   return {{"stages", stages},
+          {"places", rating.places},
           {"bottleneck", rating.bottleneck},
           {"batch", rating.batch},
           {"lower_bound", found.lowerBound},

@@ -238,7 +238,13 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
 static compiler::PipelineCosts pipelineCosts(const Compilation &run, const strategies::CostModel &all,
                                              const strategies::CostModel &model,
                                              const strategies::JoinOptions &join = {}) {
-  return {all, model, run.assign.memoryLimit, run.pipeline->options.places(run.pipeline->mesh.axisSize(0)), join};
+  const int64_t devices = run.pipeline->mesh.axisSize(0);
+  return {all,
+          model,
+          run.assign.memoryLimit,
+          run.pipeline->options.places(devices),
+          join,
+          compiler::placesOf(run.pipeline->options, devices, run.training.accumulate)};
 }
 
 strategies::CostModel costsOfAllStages(const Compilation &run) {

@@ -118,22 +118,55 @@ llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t 
   return error.empty() ? llvm::Error::success() : fail(error);
 }
 
+/// The order of the options, of stages of which no times are known; nothing for "auto", which has the memory of 1f1b.
+static std::optional<strategies::PipelineOrder> orderIn(const PipelineOptions &options,
+                                                        const strategies::Pipeline &pipeline) {
+  if (options.order)
+    return options.order;
+  for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
+    if (llvm::StringRef(options.schedule).split(':').first == named.name)
+      return std::move(named.order);
+  return std::nullopt;
+}
+
+static strategies::Pipeline evenPipeline(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
+  return strategies::evenPipeline({.devices = int(devices),
+                                   .microBatches = int(microBatches),
+                                   .chunks = options.chunks,
+                                   .returns = options.returns});
+}
+
+/// Of more moments of a device the cuts know but how much each of its stages holds at most, which is too much together.
+static constexpr size_t kMostMoments = 64;
+
+std::vector<strategies::StagePlace> placesOf(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
+  if (microBatches < 2 || options.schedule == "1f1b" || options.schedule == "zb-h1")
+    return {};
+  const strategies::Pipeline pipeline = evenPipeline(options, devices, microBatches);
+  const std::optional<strategies::PipelineOrder> order = orderIn(options, pipeline);
+  if (!order)
+    return {};
+  std::vector<strategies::StagePlace> places(static_cast<size_t>(devices));
+  for (int s = 0; s < options.places(devices).stages(); ++s)
+    places[size_t(options.places(devices).deviceOf(s))].stages.push_back(s);
+  for (auto [place, held] : llvm::zip_equal(places, strategies::mostHeld(pipeline, *order))) {
+    if (held.size() > kMostMoments) {
+      for (const std::vector<int> &moment : held)
+        for (size_t i = 0; i < moment.size(); ++i)
+          held.front()[i] = std::max(held.front()[i], moment[i]);
+      held.resize(1);
+    }
+    place.inFlight = std::move(held);
+  }
+  return places;
+}
+
 int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
   if (microBatches < 2)
     return 1;
-  const strategies::Pipeline pipeline = strategies::evenPipeline({.devices = int(devices),
-                                                                  .microBatches = int(microBatches),
-                                                                  .chunks = options.chunks,
-                                                                  .returns = options.returns});
-  std::optional<strategies::PipelineOrder> order = options.order;
-  if (!order && options.schedule != "auto") {
-    for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
-      if (llvm::StringRef(options.schedule).split(':').first == named.name)
-        order = std::move(named.order);
-  }
-  if (!order)
-    order = strategies::oneForwardOneBackward(pipeline); // "auto" has no more memory
-  const std::vector<int> most = strategies::mostInFlight(pipeline, *order);
+  const strategies::Pipeline pipeline = evenPipeline(options, devices, microBatches);
+  const std::vector<int> most = strategies::mostInFlight(
+      pipeline, orderIn(options, pipeline).value_or(strategies::oneForwardOneBackward(pipeline)));
   return llvm::divideCeil(uint64_t(*llvm::max_element(most)), uint64_t(options.chunks));
 }
 

@@ -40,6 +40,9 @@ llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
 /// schedule.
 llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t microBatches);
 
+/// The stages of each device and what it holds of them at once, if the order is known and not that of 1f1b; else empty.
+std::vector<strategies::StagePlace> placesOf(const PipelineOptions &options, int64_t devices, int64_t microBatches);
+
 /// The most micro-batches of which a place holds at once what their backward passes read, if its stages are even.
 int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches);
 

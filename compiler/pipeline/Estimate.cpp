@@ -31,12 +31,15 @@ public:
 
   int64_t microBatches() const { return forward_.parts.program.parts; }
 
-  /// Cuts the function for these places. Returns whether it can be cut so. Orders with equally many stages on a device
-  /// share the cut.
-  bool cut(const strategies::StagePlaces &places) {
-    if (places.chunks != places_.chunks) {
+  /// Cuts the function for the places of an order. Returns whether it can be cut so. Orders with equally many stages on a
+  /// device share the cut where both have room for it.
+  bool cut(const PipelineOptions &options) {
+    const int64_t devices = priced_.all.mesh().axisSize(0);
+    const strategies::StagePlaces places = options.places(devices);
+    std::vector<strategies::StagePlace> shared = placesOf(options, devices, microBatches());
+    if (places.chunks != places_.chunks || (isCut_ && !hasRoomToo(shared))) {
       places_ = places;
-      isCut_ = findCut();
+      isCut_ = findCut(shared);
     }
     places_ = places;
     if (isCut_)
@@ -94,8 +97,15 @@ private:
     estimate.mean = (std::accumulate(bytes.begin(), bytes.end(), int64_t(0)) + besides_) / int64_t(bytes.size());
   }
 
-  bool findCut() {
-    const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places_};
+  /// Whether the cut fits these places as well.
+  bool hasRoomToo(const std::vector<strategies::StagePlace> &shared) {
+    problem_.places = shared;
+    problem_.devices[0].memory = priced_.limit;
+    return strategies::rateStages(problem_, plan_).error.empty();
+  }
+
+  bool findCut(std::vector<strategies::StagePlace> shared) {
+    const PipelineCosts costs{priced_.all, priced_.all, priced_.limit, places_, {}, std::move(shared)};
     strategies::FoundStages found;
     for (bool anywhere : {false, true}) {
       problem_ = forward_.problem(priced_.times, costs, steps_, anywhere);
@@ -115,8 +125,9 @@ private:
     }
     if (found.plan.empty())
       return false;
+    plan_ = std::move(found.plan);
     stageOf_.assign(problem_.nodes.size(), 0);
-    for (auto [stage, part] : llvm::enumerate(found.plan))
+    for (auto [stage, part] : llvm::enumerate(plan_))
       for (int node : part.nodes)
         stageOf_[size_t(node)] = int(stage);
     return true;
@@ -186,6 +197,7 @@ private:
   ForwardPass forward_;
   strategies::StagePlaces places_{0, 0, false};
   strategies::StageProblem problem_;
+  strategies::StagePlan plan_;
   bool isCut_ = false;
   std::vector<int> steps_;   // by node
   std::vector<int> stageOf_; // by node
@@ -226,7 +238,7 @@ std::vector<StagesEstimate> estimateStages(const StagesToPrice &priced, llvm::Ar
     if (options.schedule != "auto" && !found.empty() &&
         double(found.front().predicted) * (1 - found.front().bubble) >= double(priced.most))
       break;
-    if (!estimator.cut(options.places(devices)))
+    if (!estimator.cut(options))
       continue;
     if (std::optional<StagesEstimate> one = estimator.inOrder(options))
       found.push_back(std::move(*one));

@@ -244,12 +244,12 @@ strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const 
   addArguments(problem, node);
   addAverages(problem, node);
   const strategies::Link link = costs.all.topology().link(costs.all.mesh(), {0});
-  // Of stages that share a device the problem knows no memory, and the arena decides.
-  const int64_t memory = costs.places.chunks == 1 ? costs.limit : -1;
-  problem.devices = {{int(costs.stages()), memory, link.bandwidth / 1e9}};
+  problem.devices = {{int(costs.stages()), costs.limit, link.bandwidth / 1e9}};
   problem.ways = {{0, 1}};
   problem.microBatches = int(parts.program.parts);
   problem.stages = int(costs.stages());
+  if (parts.program.parts > 1)
+    problem.places = costs.shared;
   // One micro-batch takes as long in any stages: what counts is that no stage has much of the work and memory.
   problem.goal = parts.program.parts > 1 ? strategies::StageGoal::Batch : strategies::StageGoal::Bottleneck;
   return problem;

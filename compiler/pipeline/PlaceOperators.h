@@ -23,6 +23,7 @@
 #include "strategies/cost/CostModel.h"
 #include "strategies/cost/Joining.h"
 #include "strategies/pipeline/Pipeline.h"
+#include "strategies/pipeline/stages/StageProblem.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -37,7 +38,9 @@ struct PipelineCosts {
   const strategies::CostModel &stage; // of a stage's mesh: collectives
   int64_t limit = 0;                  // bytes of memory per rank
   strategies::StagePlaces places = {int(all.mesh().axisSize(0))};
-  strategies::JoinOptions join = {};     // how a stage's collectives are sent
+  strategies::JoinOptions join = {}; // how a stage's collectives are sent
+  /// What stages of one device hold at once (placesOf in Calls.h); empty: each has one stage, in the memory of 1f1b.
+  std::vector<strategies::StagePlace> shared = {};
   std::map<std::string, int> given = {}; // by name of operators of the forward pass: the stage where a person wants it
 
   int64_t stages() const { return places.stages(); }

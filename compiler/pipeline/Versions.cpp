@@ -41,7 +41,8 @@ static void countFromLeast(strategies::StageProblem &problem) {
 
 llvm::Error placeVersions(llvm::ArrayRef<NetworkVersion> versions, llvm::ArrayRef<size_t> of,
                           const strategies::CostModel &all, int64_t limit, std::map<std::string, int> given) {
-  const PipelineCosts costs{all, all, limit, strategies::StagePlaces{int(of.size()), 1, false}, {}, std::move(given)};
+  const PipelineCosts costs{all, all, limit,           strategies::StagePlaces{int(of.size()), 1, false},
+                            {},  {},  std::move(given)};
   std::deque<ForwardPass> forwards;
   for (const NetworkVersion &version : versions) {
     graph::FunctionFlow &program = forwards.emplace_back(mainFunction(version.module)).parts.program;

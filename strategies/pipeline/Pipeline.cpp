@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
 
 namespace tessera::strategies {
 
@@ -133,6 +135,30 @@ std::vector<int> mostInFlight(const Pipeline &pipeline, const PipelineOrder &ord
       now += task.action == Action::Forward ? 1 : task.action == Action::Weight ? -1 : 0;
       most[d] = std::max(most[d], now);
     }
+  }
+  return most;
+}
+
+std::vector<std::vector<std::vector<int>>> mostHeld(const Pipeline &pipeline, const PipelineOrder &order) {
+  std::vector<int> chunkOf(pipeline.stages.size()), chunks(size_t(pipeline.devices), 0);
+  for (size_t s = 0; s < chunkOf.size(); ++s)
+    chunkOf[s] = chunks[size_t(pipeline.stages[s].device)]++;
+  std::vector<std::vector<std::vector<int>>> most(order.size());
+  for (size_t d = 0; d < order.size(); ++d) {
+    std::vector<int> now(size_t(chunks[d]), 0);
+    std::set<std::vector<int>> moments;
+    for (const PipelineTask &task : order[d]) {
+      now[size_t(chunkOf[size_t(task.stage)])] += task.action == Action::Forward  ? 1
+                                                  : task.action == Action::Weight ? -1
+                                                                                  : 0;
+      if (task.action == Action::Forward)
+        moments.insert(now);
+    }
+    for (const std::vector<int> &moment : moments)
+      if (std::none_of(moments.begin(), moments.end(), [&](const std::vector<int> &other) {
+            return other != moment && std::ranges::equal(moment, other, std::ranges::less_equal());
+          }))
+        most[d].push_back(moment);
   }
   return most;
 }

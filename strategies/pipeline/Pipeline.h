@@ -110,6 +110,10 @@ PipelineStep stepOf(const Pipeline &pipeline, const PipelineRun &run, const std:
 /// By device the most micro-batches, each counted in every stage, that are between Forward and the end of Weight.
 std::vector<int> mostInFlight(const Pipeline &pipeline, const PipelineOrder &order);
 
+/// By device, by moment and chunk: how many micro-batches a device holds at once, from Forward to the end of Weight. Of
+/// moments at which every chunk holds no more than at another, that other one alone.
+std::vector<std::vector<std::vector<int>>> mostHeld(const Pipeline &pipeline, const PipelineOrder &order);
+
 /// Whether a run keeps the limits of memory.
 bool fits(const Pipeline &pipeline, const PipelineRun &run);
 

@@ -20,6 +20,10 @@ std::vector<std::string> seeds() {
       R"("bytes":2,"order":"any","received":[1,2,3]}]})",
       R"({"stages":2,"in_flight":"gpipe","devices":[{"count":2,"memory":9,"bandwidth":1}],"nodes":[{"forward":3},)"
       R"({"forward":4,"held":3},{"forward":5,"fixed":2}],"values":[{"from":0,"to":[1]},{"from":1,"to":[2]}]})",
+      R"({"stages":4,"micro_batches":4,"devices":[{"count":4,"memory":19,"bandwidth":1}],"places":[{"stages":[0,3],)"
+      R"("in_flight":[[4,0],[3,1]]},{"stages":[2,1],"in_flight":[[2,2],[1,3]]}],"nodes":[{"forward":3,"held":1},)"
+      R"({"forward":4,"held":3},{"forward":5,"fixed":2},{"forward":1,"held":2},{"forward":2}],"values":[{"from":0,)"
+      R"("to":[1]},{"from":1,"to":[2,3],"bytes":2},{"from":2,"to":[4]}]})",
       R"({"devices":[{"count":2}],"nodes":[{"forward":1},{}]})"};
 }
 

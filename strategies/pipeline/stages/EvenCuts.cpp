@@ -1,6 +1,7 @@
 #include "strategies/pipeline/stages/EvenCuts.h"
 
 #include "strategies/pipeline/stages/MovedBytes.h"
+#include "strategies/pipeline/stages/SharedMemory.h"
 #include "strategies/pipeline/stages/StageSearch.h"
 #include "strategies/pipeline/stages/Variants.h"
 
@@ -23,18 +24,22 @@ constexpr double kGrowth[] = {1.003, 1.01, 1.03, 1.1, 1.3, 2, 8, kFar};
 constexpr double kPrecision = 2e-3, kLonger[] = {1.01, 1.03, 1.06, 1.1, 1.2, 1.4};
 constexpr int64_t kMostPlaces = 20'000'000;
 constexpr size_t kMostMeasured = 8'000'000;
+constexpr int kMostShares = 5; // of a place's memory that are tried
 
 class EvenCuts {
 public:
-  /// `ways`: of each stage.
-  EvenCuts(const StageProblem &problem, const Units &units, const std::vector<int> &ways)
-      : problem_(problem), units_(units), stages_(int(ways.size())) {
+  /// `ways`: of each stage. `limits`: of its memory, if they are others than those of its devices; negative: none.
+  EvenCuts(const StageProblem &problem, const Units &units, const std::vector<int> &ways,
+           const std::vector<int64_t> &limits)
+      : problem_(problem), units_(units), stages_(int(ways.size())), haveOwnLimits_(!limits.empty()) {
     for (int behind = 0; behind < stages_; ++behind) {
       const auto way = size_t(ways[size_t(stages_ - 1 - behind)]);
       const auto known = std::ranges::find(ways_, way, &Way::way);
       byBehind_.push_back(size_t(known - ways_.begin()));
       if (known == ways_.end())
         ways_.emplace_back(problem, units, way);
+      limits_.push_back(haveOwnLimits_ ? limits[size_t(stages_ - 1 - behind)]
+                                       : problem.devices[size_t(problem.ways[way].devices)].memory);
       inFlight_.push_back(microBatchesInFlight(problem, 1, behind));
     }
     for (int u = 0; u < units.count(); ++u) {
@@ -99,8 +104,7 @@ private:
   /// What stages that are run in a way need.
   struct Way {
     Way(const StageProblem &problem, const Units &units, size_t way)
-        : way(way), limit(problem.devices[size_t(problem.ways[way].devices)].memory),
-          latency(size_t(units.count()) + 1), moved(units, way) {
+        : way(way), latency(size_t(units.count()) + 1), moved(units, way) {
       for (int u = 0; u < units.count(); ++u) {
         const UnitWay &sums = units.ways[size_t(u)][way];
         time.push_back(time.back() + sums.time);
@@ -110,7 +114,6 @@ private:
       }
     }
     size_t way;
-    int64_t limit;
     std::vector<Memory> memory = {{}};
     std::vector<int64_t> time = {0};           // of the units before each place
     std::vector<std::vector<int64_t>> latency; // by place, of stages that begin there by their end
@@ -238,8 +241,14 @@ private:
       }
   }
 
-  /// Whether all stages are run in one way, and nothing has variants, so that what a stage needs is a sum.
-  bool isPlain() const { return ways_.size() == 1 && (ways_[0].limit < 0 || ways_[0].memory.back().varies == 0); }
+  /// Whether all stages are run in one way under one limit, and nothing has variants, so that what a stage needs is a sum
+  /// that grows with the stages behind it.
+  bool isPlain() const {
+    if (ways_.size() > 1)
+      return false;
+    return std::ranges::all_of(limits_, [](int64_t limit) { return limit < 0; }) ||
+           (!haveOwnLimits_ && ways_[0].memory.back().varies == 0);
+  }
 
   /// By place, the fewest stages into which what lies before it might fit; empty: all of it fits into no number of them.
   /// Each takes as much as it can, since those before have fewer behind them and need less for it.
@@ -289,14 +298,15 @@ private:
   /// them might.
   bool fits(int begin, int end, int behind) const {
     const Way &way = wayBehind(behind);
+    const int64_t limit = limits_[size_t(behind)];
     const Memory &to = way.memory[size_t(end)], &from = way.memory[size_t(begin)];
     if (to.impossible > from.impossible)
       return false;
-    if (way.limit < 0)
+    if (limit < 0)
       return true;
     if (to.varies > from.varies)
-      return to.least - from.least <= way.limit;
-    return to.fixed - from.fixed + inFlight_[size_t(behind)] * (to.held - from.held) <= way.limit;
+      return to.least - from.least <= limit;
+    return to.fixed - from.fixed + inFlight_[size_t(behind)] * (to.held - from.held) <= limit;
   }
 
   const StageProblem &problem_;
@@ -305,19 +315,21 @@ private:
   std::vector<int64_t> time_ = {0}; // of the units before each place, each in its best way
   std::vector<Way> ways_;           // the different ones
   std::vector<size_t> byBehind_;    // of ways_, by the stages behind
-  std::vector<int64_t> inFlight_;   // micro-batches in a stage, by the stages behind it
+  const bool haveOwnLimits_;
+  std::vector<int64_t> limits_, inFlight_; // of memory, of micro-batches in a stage; by the stages behind it
   size_t measured_ = 0;
   int64_t longest_ = 0, low_ = 0;
   bool possible_ = true;
 };
 
-/// The plan of these cuts with the variants that fit; empty: none do.
+/// The plan of these cuts with the variants that fit; empty: none do. Of places that is not looked at.
 StagePlan planOf(const StageProblem &problem, const Units &units, const std::vector<int> &ways,
                  const std::vector<int> &ends) {
   StagePlan plan;
   for (int begin = 0; int end : ends) {
     const int way = ways[ways.size() - 1 - plan.size()];
-    const int64_t limit = problem.devices[size_t(problem.ways[size_t(way)].devices)].memory;
+    const int64_t limit =
+        sharesMemory(problem) ? -1 : problem.devices[size_t(problem.ways[size_t(way)].devices)].memory;
     Stage stage{.nodes = {}, .variants = {}, .way = way, .replicas = 1};
     for (int u = begin; u < end; ++u)
       stage.nodes.insert(stage.nodes.end(), units.nodes[size_t(u)].begin(), units.nodes[size_t(u)].end());
@@ -338,18 +350,32 @@ StagePlan planOf(const StageProblem &problem, const Units &units, const std::vec
 
 EvenlyCut cutEvenly(const StageProblem &problem, const Units &units, int64_t value) {
   EvenlyCut found{.plan = {}, .value = value, .steps = 0};
-  auto tryWays = [&](const std::vector<int> &ways) {
-    EvenCuts cuts(problem, units, ways);
+  auto cut = [&](const std::vector<int> &ways, const std::vector<int64_t> &limits) {
+    EvenCuts cuts(problem, units, ways, limits);
     const std::vector<int> ends = cuts.run(found.value);
     found.steps += cuts.steps;
-    if (ends.empty())
-      return;
-    StagePlan plan = planOf(problem, units, ways, ends);
+    StagePlan plan = ends.empty() ? StagePlan() : planOf(problem, units, ways, ends);
     if (plan.empty())
-      return;
+      return plan;
     if (const StageRating rating = rateStages(problem, plan); rating.error.empty() && rating.value < found.value) {
       found.value = rating.value;
-      found.plan = std::move(plan);
+      found.plan = plan;
+    }
+    return plan;
+  };
+  auto tryWays = [&](const std::vector<int> &ways) {
+    if (!sharesMemory(problem)) {
+      cut(ways, {});
+      return;
+    }
+    for (GivesUp who : {GivesUp::All, GivesUp::First, GivesUp::Last}) {
+      std::vector<int64_t> limits(ways.size(), -1);
+      for (int round = 0; round < kMostShares; ++round) {
+        const StagePlan plan = cut(ways, limits);
+        if (plan.empty())
+          break;
+        limits = shareMemory(problem, plan, who);
+      }
     }
   };
   if (!problem.stageWays.empty()) {

@@ -2,6 +2,7 @@
 
 #include "strategies/pipeline/stages/EvenCuts.h"
 #include "strategies/pipeline/stages/Room.h"
+#include "strategies/pipeline/stages/SharedMemory.h"
 #include "strategies/pipeline/stages/StageSearch.h"
 
 #include <algorithm>
@@ -216,7 +217,18 @@ private:
 } // namespace
 
 FoundStages findStages(const StageProblem &problem, const StageOptions &options) {
-  return StageFinder(problem, options).run();
+  if (!sharesMemory(problem))
+    return StageFinder(problem, options).run();
+  // Labels that say what places need are many, and without a limit of memory none is needed.
+  StageProblem unlimited = problem;
+  unlimited.devices[size_t(problem.ways[0].devices)].memory = -1;
+  FoundStages best = StageFinder(unlimited, options).run();
+  if (best.plan.empty() || rateStages(problem, best.plan).error.empty())
+    return best;
+  FoundStages found = StageFinder(problem, options).run();
+  if (!found.infeasible)
+    found.lowerBound = std::max(found.lowerBound, best.lowerBound);
+  return found;
 }
 
 } // namespace tessera::strategies

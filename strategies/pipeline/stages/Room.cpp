@@ -1,6 +1,7 @@
 #include "strategies/pipeline/stages/Room.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace tessera::strategies {
@@ -50,6 +51,25 @@ bool hasRoom(const StageProblem &problem) {
     held += double(leastHeld);
   }
   double room = 0;
+  if (!problem.places.empty()) {
+    // At any one moment a place holds what it holds of all its stages: as much as if all of it were in the one of which
+    // it then holds least. The moment at which that is most tells most.
+    std::vector<int> least;
+    for (const StagePlace &place : problem.places) {
+      least.push_back(0);
+      for (const std::vector<int> &moment : place.inFlight)
+        least.back() = std::max(least.back(), *std::min_element(moment.begin(), moment.end()));
+    }
+    std::sort(least.begin(), least.end(), std::greater<>());
+    for (int inFlight : least) {
+      const double here = std::min(fixed, double(limit));
+      fixed -= here;
+      if (inFlight == 0 && here < double(limit))
+        return true;
+      room += inFlight == 0 ? 0 : (double(limit) - here) / inFlight;
+    }
+    return fixed <= double(limit) * (kRounding - 1) && held <= room * kRounding;
+  }
   for (int64_t behind = mostStages(problem); behind-- > 0;) { // those first that hold most
     const double here = std::min(fixed, double(limit));
     fixed -= here;

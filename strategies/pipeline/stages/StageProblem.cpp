@@ -12,6 +12,7 @@ constexpr double kMost = 4e18;                 // of what is added up
 constexpr int kMostNodes = 20'000;             // who reaches whom is a table of bits
 constexpr int kMostDevices = 1 << 20;
 constexpr size_t kMostWays = 32;
+constexpr size_t kMostMoments = 10'000; // of all places
 
 std::string stageName(size_t i) { return "stage " + std::to_string(i); }
 
@@ -89,6 +90,49 @@ std::string checkValue(const StageProblem &problem, size_t v, double &bytes) {
   return "";
 }
 
+std::string checkPlaces(const StageProblem &problem) {
+  if (problem.places.empty())
+    return "";
+  if (problem.stages == 0)
+    return "places need a number of stages";
+  if (problem.ways.size() > 1 || problem.mostReplicas > 1)
+    return "stages that lie in places have one way and one replica";
+  for (size_t n = 0; n < problem.nodes.size(); ++n)
+    if (problem.nodes[n].ways[0].variants.size() > 1)
+      return "node " + std::to_string(n) + " has several variants, but stages that lie in places have none to choose";
+  std::vector<bool> lies(size_t(problem.stages), false);
+  size_t moments = 0;
+  for (size_t p = 0; p < problem.places.size(); ++p) {
+    const StagePlace &place = problem.places[p];
+    const std::string name = "place " + std::to_string(p);
+    std::vector<int> most(place.stages.size(), 0);
+    for (const std::vector<int> &moment : place.inFlight) {
+      if (moment.size() != place.stages.size())
+        return name + " has " + std::to_string(place.stages.size()) + " stages, but a moment of " +
+               std::to_string(moment.size());
+      for (size_t i = 0; i < moment.size(); ++i) {
+        if (moment[i] < 0 || moment[i] > problem.microBatches)
+          return name + " holds " + std::to_string(moment[i]) + " micro-batches of " +
+                 std::to_string(problem.microBatches);
+        most[i] = std::max(most[i], moment[i]);
+      }
+    }
+    for (size_t i = 0; i < most.size(); ++i) {
+      const int stage = place.stages[i];
+      if (stage < 0 || stage >= problem.stages || lies[size_t(stage)])
+        return name + " has " + stageName(size_t(stage)) + ", which there is not or which another place has";
+      lies[size_t(stage)] = true;
+      if (most[i] == 0)
+        return name + " holds no micro-batch of " + stageName(size_t(stage)) + " at any moment";
+    }
+    moments += place.inFlight.size();
+  }
+  if (moments > kMostMoments)
+    return "more than " + std::to_string(kMostMoments) + " moments of places";
+  const auto none = std::find(lies.begin(), lies.end(), false);
+  return none == lies.end() ? "" : stageName(size_t(none - lies.begin())) + " lies in no place";
+}
+
 } // namespace
 
 std::string checkStageProblem(const StageProblem &problem) {
@@ -112,6 +156,8 @@ std::string checkStageProblem(const StageProblem &problem) {
   for (size_t v = 0; v < problem.values.size(); ++v)
     if (std::string error = checkValue(problem, v, bytes); !error.empty())
       return error;
+  if (std::string error = checkPlaces(problem); !error.empty())
+    return error;
   double moving = 0;
   for (const StageDevices &kind : problem.devices)
     if (kind.bandwidth > 0)
@@ -137,6 +183,14 @@ StageTimes stageTimes(const StageProblem &problem, int way, int replicas, int64_
 }
 
 int64_t microBatchesInFlight(const StageProblem &problem, int replicas, int64_t behind) {
+  for (const StagePlace &place : problem.places)
+    for (size_t i = 0; i < place.stages.size(); ++i)
+      if (place.stages[i] == problem.stages - 1 - behind) {
+        int most = 0;
+        for (const std::vector<int> &moment : place.inFlight)
+          most = std::max(most, moment[i]);
+        return most;
+      }
   const int64_t all = problem.microBatches / replicas;
   const int64_t later = ceilDiv(behind, replicas);
   switch (problem.inFlight) {
@@ -217,6 +271,7 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
   }
 
   int64_t latency = 0;
+  std::vector<int64_t> fixed(plan.size(), 0), held(plan.size(), 0);
   for (size_t i = 0; i < plan.size(); ++i) {
     const Stage &stage = plan[i];
     StageRate &rate = rating.stages[i];
@@ -231,9 +286,11 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
       rate.forward += variant.forward;
       rate.input += variant.input;
       rate.weight += variant.weight;
-      rate.memory += variant.fixed + rate.inFlight * variant.held;
+      fixed[i] += variant.fixed;
+      held[i] += variant.held;
       synced += way.synced;
     }
+    rate.memory = fixed[i] + rate.inFlight * held[i];
     const int64_t limit = problem.devices[size_t(problem.ways[size_t(stage.way)].devices)].memory;
     if (limit >= 0 && rate.memory > limit)
       return fail(stageName(i) + " needs " + std::to_string(rate.memory) + " bytes of " + std::to_string(limit));
@@ -241,6 +298,19 @@ StageRating rateStages(const StageProblem &problem, const StagePlan &plan) {
         stageTimes(problem, stage.way, stage.replicas, rate.forward + rate.input + rate.weight, rate.moved, synced);
     rating.bottleneck = std::max(rating.bottleneck, rate.times.interval);
     latency += rate.times.latency;
+  }
+  for (const StagePlace &place : problem.places) {
+    int64_t &most = rating.places.emplace_back(0);
+    for (const std::vector<int> &moment : place.inFlight) {
+      int64_t bytes = 0;
+      for (size_t i = 0; i < moment.size(); ++i)
+        bytes += fixed[size_t(place.stages[i])] + moment[i] * held[size_t(place.stages[i])];
+      most = std::max(most, bytes);
+    }
+    const int64_t limit = problem.devices[size_t(problem.ways[0].devices)].memory;
+    if (limit >= 0 && most > limit)
+      return fail("the stages of place " + std::to_string(rating.places.size() - 1) + " need " + std::to_string(most) +
+                  " bytes of " + std::to_string(limit));
   }
   rating.batch = latency + (problem.microBatches - 1) * rating.bottleneck;
   rating.value = problem.goal == StageGoal::Bottleneck ? rating.bottleneck : rating.batch;

@@ -19,6 +19,14 @@
 //   in flight = ceil((a + d) / d) micro-batches, as in 1f1b, and never more than micro-batches / d
 //   memory    = fixed bytes + in flight * held bytes
 //
+// Stages may lie on the same devices, in a place that they share. The order of their actions says what they hold at
+// each moment, and their memory is the most that they need at once:
+//
+//   memory    = all fixed bytes + the most, of all moments, of the sum of in flight * held bytes
+//
+// Such stages have one way, one replica, and one variant for each node. Their times are those of stages with devices of
+// their own: an order lets them take turns, and is best if they are even.
+//
 // Two goals: the longest interval, and the time of a batch = sum of latencies + (micro-batches - 1) * longest interval.
 //
 //   StageProblem problem = *parseStageProblem(text, "net.json", error);
@@ -83,6 +91,14 @@ enum class StageGoal { Bottleneck, Batch };
 /// How many micro-batches a stage holds: as in 1f1b; all, as in gpipe; nearly twice as many, as in zb-h2.
 enum class InFlight { OneForwardOneBackward, All, ZeroBubble2 };
 
+/// Stages that share their devices' memory.
+struct StagePlace {
+  std::vector<int> stages;
+  /// By moment and place in `stages`: micro-batches that are held then. Moments at which none is held more and none
+  /// less than at another may be left out (mostHeld in Pipeline.h).
+  std::vector<std::vector<int>> inFlight;
+};
+
 struct StageProblem {
   std::vector<StageNode> nodes;
   std::vector<StageValue> values;
@@ -94,6 +110,7 @@ struct StageProblem {
   std::vector<int> stageWays = {}; // of `stages`: the way of each; empty: any
   StageGoal goal = StageGoal::Bottleneck;
   InFlight inFlight = InFlight::OneForwardOneBackward;
+  std::vector<StagePlace> places = {}; // of all `stages`, each in one of them; empty: no stages share devices
 };
 
 inline constexpr int kMostDeviceKinds = 4;
@@ -125,7 +142,8 @@ inline int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 /// Of a stage whose variants take `time`, which moves `bytes` to and from other stages and adds up `synced` bytes.
 StageTimes stageTimes(const StageProblem &problem, int way, int replicas, int64_t time, int64_t bytes, int64_t synced);
 
-/// Micro-batches that a stage holds, if the stages behind it have `behind` replicas in all.
+/// Micro-batches that a stage holds, if the stages behind it have `behind` replicas in all; of a stage in a place the
+/// most of all moments.
 int64_t microBatchesInFlight(const StageProblem &problem, int replicas, int64_t behind);
 
 struct StageRate {
@@ -138,11 +156,12 @@ struct StageRate {
 struct StageRating {
   std::string error; // which rule the plan breaks; empty: none
   std::vector<StageRate> stages;
+  std::vector<int64_t> places; // bytes that the stages of each place need at once
   int64_t bottleneck = 0, batch = 0;
   int64_t value = 0; // of the problem's goal
 };
 
-/// The judge: shares nothing with the search but the two formulas above.
+/// The judge: shares nothing with the search but these two formulas.
 StageRating rateStages(const StageProblem &problem, const StagePlan &plan);
 
 } // namespace tessera::strategies

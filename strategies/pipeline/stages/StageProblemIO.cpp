@@ -31,6 +31,11 @@ public:
         oneOf(json, "the problem", "goal", {"bottleneck", "batch"}) == 1 ? StageGoal::Batch : StageGoal::Bottleneck;
     problem.inFlight = InFlight(oneOf(json, "the problem", "in_flight", {"1f1b", "gpipe", "zb-h2"}));
     devices(json, problem);
+    for (const Json &item : read_.list(json, "places", "")) {
+      if (!good())
+        return problem;
+      problem.places.push_back(place(item, "place " + std::to_string(problem.places.size())));
+    }
     for (const Json &item : read_.list(json, "nodes", "")) {
       if (!good())
         return problem;
@@ -86,6 +91,26 @@ private:
     if (!json.contains("ways"))
       for (size_t k = 0; k < problem.devices.size(); ++k)
         problem.ways.push_back({int(k), 1});
+  }
+
+  StagePlace place(const Json &json, const std::string &where) {
+    StagePlace place;
+    if (!read_.isObject(json, where))
+      return place;
+    for (const Json &stage : read_.list(json, "stages", where))
+      place.stages.push_back(read_.index(stage, where + ": a stage"));
+    for (const Json &moment : read_.list(json, "in_flight", where)) {
+      if (!good())
+        return place;
+      if (!moment.is_array()) {
+        read_.fail(where + ": a moment of 'in_flight' is no list");
+        return place;
+      }
+      place.inFlight.emplace_back();
+      for (const Json &held : moment)
+        place.inFlight.back().push_back(read_.index(held, where + ": micro-batches in flight"));
+    }
+    return place;
   }
 
   StageVariant variant(const Json &json, const std::string &where) {

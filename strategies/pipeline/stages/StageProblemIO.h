@@ -14,10 +14,14 @@
 // More may be said: "stages": 2 asks for so many, and "stage": 0 binds a node to one of them; "most_replicas": 4 lets a
 // stage have up to 4. Several "ways", each {"devices": KIND, "size": DEVICES}, are the choices of a stage; without them
 // there is one for each kind of devices, with one device. "stage_ways": [1, 0] says in which way each of the "stages"
-// is run. A node may list its costs by way, and variants in each, and
-// say null where it cannot be run:
+// is run. A node may list its costs by way, and variants in each, and say null where it cannot be run:
 //
 //   {"ways": [{"variants": [{"forward": 8, "held": 10}, {"forward": 11, "held": 2}]}, {"forward": 4, "held": 5}, null]}
+//
+// "places" are stages that share their devices, with the micro-batches that each holds at the moments at which they
+// hold most. Of four stages that lie there and back on two devices:
+//
+//   "places": [{"stages": [0, 3], "in_flight": [[4, 0], [3, 1]]}, {"stages": [1, 2], "in_flight": [[2, 2], [3, 1]]}]
 //
 // The order of a value is "forward" if nothing is said, "backward", or "any". It may list by way what it needs beyond
 // its bytes: "sent": [0, 4, 0] by its producer's way, "received" by its reader's. Without "memory" there is no limit,

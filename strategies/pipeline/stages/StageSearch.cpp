@@ -1,6 +1,7 @@
 #include "strategies/pipeline/stages/StageSearch.h"
 
 #include "strategies/pipeline/stages/OpenStage.h"
+#include "strategies/pipeline/stages/SharedMemory.h"
 #include "strategies/pipeline/stages/Variants.h"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ constexpr double kBelow = 1 - 1e-9; // sums of doubles are taken a little less t
 constexpr double kMost = 4e18;      // above every value of a plan (checkStageProblem)
 constexpr size_t kMostLabels = 8'000'000;
 constexpr size_t kFirstCompact = 32; // labels of a downset before dominated ones are looked for
+constexpr size_t kWords = 9;         // of eight bytes in a label
 constexpr int kStepsOfLabel = 4;     // elementary steps of a stage that is added to a label: measured
 
 struct Label {
@@ -36,15 +38,20 @@ public:
   StageSearch(const StageProblem &problem, const Units &units, const Downsets &lattice, const StageWork &work,
               int64_t best, const SearchLimits &limits)
       : problem_(problem), units_(units), lattice_(lattice), work_(work), limits_(limits), best_(best),
-        at_(lattice.count()), compactAt_(lattice.count(), kFirstCompact), stage_(problem, units) {
+        at_(lattice.count()), compactAt_(lattice.count(), kFirstCompact), stage_(problem, units), shared_(problem) {
     restWork_.assign(lattice.count(), 0);
     restLatency_.assign(lattice.count(), 0);
     restUnits_.assign(lattice.count(), 0);
+    restMemory_.assign(shared_.size() > 0 ? lattice.count() : 0, {});
     for (uint32_t id = lattice.full(); id-- > 0;) {
       const DownsetEdge &edge = lattice.edges(id)[0];
       restWork_[id] = restWork_[edge.next] + work.work[size_t(edge.unit)];
       restLatency_[id] = restLatency_[edge.next] + work.latency[size_t(edge.unit)];
       restUnits_[id] = restUnits_[edge.next] + 1;
+      if (!restMemory_.empty()) {
+        const UnitWay &sums = units.ways[size_t(edge.unit)][0];
+        restMemory_[id] = {restMemory_[edge.next].fixed + sums.fixed, restMemory_[edge.next].held + sums.held};
+      }
     }
     for (size_t w = 0; w < problem.ways.size(); ++w) {
       const StageWay &way = problem.ways[w];
@@ -59,6 +66,7 @@ public:
 
   SearchedStages run() {
     labels_.emplace_back();
+    needs_.assign(shared_.size(), 0);
     labels_[0].bound = boundOf(labels_[0], 0);
     at_[0].push_back(0);
     bool stopped = false;
@@ -129,6 +137,17 @@ private:
     return true;
   }
 
+  /// What the places need for the stages of a label.
+  std::span<const int64_t> needOf(uint32_t label) const {
+    return std::span(needs_).subspan(label * shared_.size(), shared_.size());
+  }
+  bool needsNoMore(uint32_t a, std::span<const int64_t> b) const {
+    if (shared_.size() == 0)
+      return true;
+    const Memory &rest = restMemory_[labels_[a].downset];
+    return shared_.noMore(needOf(a), b, problem_.stages - labels_[a].stages, rest.fixed, rest.held);
+  }
+
   /// Keeps the labels that can still lead to something better, the most promising first.
   void compact(std::vector<uint32_t> &list) {
     std::erase_if(list, [&](uint32_t l) { return labels_[l].bound >= best_; });
@@ -142,7 +161,10 @@ private:
     for (uint32_t l : list) {
       // Of two of which one dominates the other, it comes first: its bound is no larger.
       const Rank rank(labels_[l]);
-      if (std::any_of(ranks.begin(), ranks.end(), [&](const Rank &other) { return dominates(other, rank); }))
+      bool dominated = false;
+      for (size_t i = 0; i < ranks.size() && !dominated; ++i)
+        dominated = dominates(ranks[i], rank) && needsNoMore(kept[i], needOf(l));
+      if (dominated)
         continue;
       kept.push_back(l);
       ranks.push_back(rank);
@@ -158,7 +180,8 @@ private:
   }
 
   bool exhausted() const {
-    return steps_ > limits_.steps || labels_.size() > kMostLabels || (limits_.stop && *limits_.stop);
+    return steps_ > limits_.steps || labels_.size() > kMostLabels * kWords / (kWords + shared_.size()) ||
+           (limits_.stop && *limits_.stop);
   }
 
   /// False if it had to stop.
@@ -324,7 +347,13 @@ private:
       return;
     const int64_t limit = problem_.devices[kind].memory;
     const Sums &sums = stage_.sums(size_t(way));
-    if (limit >= 0) {
+    need_.assign(needOf(l).begin(), needOf(l).end());
+    if (shared_.size() > 0) {
+      if (!shared_.add(problem_.stages - label.stages, sums.fixed, sums.held, need_)) {
+        memoryIsShort_ = true;
+        return;
+      }
+    } else if (limit >= 0) {
       const int64_t inFlight = microBatchesInFlight(problem_, copies, before.replicas);
       if (sums.fixed + inFlight * sums.held > limit) {
         memoryIsShort_ = true;
@@ -373,15 +402,17 @@ private:
     const auto l = uint32_t(labels_.size());
     if (label.downset == lattice_.full()) { // its bound is its value, below the best so far
       labels_.push_back(label);
+      needs_.insert(needs_.end(), need_.begin(), need_.end());
       best_ = label.bound;
       bestLabel_ = l;
       return;
     }
     std::vector<uint32_t> &list = at_[label.downset];
     for (uint32_t other : std::span(list).first(std::min(list.size(), kFirstCompact)))
-      if (dominates(Rank(labels_[other]), Rank(label)))
+      if (dominates(Rank(labels_[other]), Rank(label)) && needsNoMore(other, need_))
         return;
     labels_.push_back(label);
+    needs_.insert(needs_.end(), need_.begin(), need_.end());
     list.push_back(l);
     if (list.size() >= compactAt_[label.downset]) {
       compact(list);
@@ -404,7 +435,7 @@ private:
       std::sort(stage.nodes.begin(), stage.nodes.end());
       stage.variants = chooseVariants(problem_, stage.nodes, stage.way,
                                       microBatchesInFlight(problem_, stage.replicas, before.replicas),
-                                      devicesOf(size_t(stage.way)).memory, freeNodes())
+                                      shared_.size() > 0 ? -1 : devicesOf(size_t(stage.way)).memory, freeNodes())
                            .variants;
       plan.push_back(std::move(stage));
     }
@@ -425,6 +456,10 @@ private:
   std::vector<double> restWork_;
   std::vector<int64_t> restLatency_;
   std::vector<int> restUnits_;
+  struct Memory {
+    int64_t fixed = 0, held = 0;
+  };
+  std::vector<Memory> restMemory_;       // where stages share memory
   std::vector<std::vector<int>> copies_; // by way: numbers of replicas
   double smallestWay_ = HUGE_VAL;        // what its devices are worth
 
@@ -434,6 +469,8 @@ private:
   double mostCapacity_ = 0;        // of a label of `from_`, after the stage
   int64_t leastLatency_ = 0;       // of a plan that goes on from `from_`
   OpenStage stage_;
+  const SharedMemory shared_;
+  std::vector<int64_t> needs_, need_;                 // of all labels, of the one that is made
   std::map<std::pair<int, int64_t>, Variants> known_; // by way and micro-batches in flight
 };
 

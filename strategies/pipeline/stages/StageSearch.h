@@ -3,7 +3,8 @@
 // A label of a downset is a way to cut it into stages: the devices and replicas that it takes, its sum of latencies and
 // its longest interval. From every downset and label the program tries every stage in front of it, in every way, with
 // every number of replicas. It drops labels that another dominates, and those that cannot beat the best plan: what is
-// left needs at least its work divided by the devices that are left.
+// left needs at least its work divided by the devices that are left. Where stages share memory, a label also says what
+// their places need, and it dominates another only if it leaves as much room.
 //
 // If labels are dropped for want of room or time, the least bound of those that were dropped is a bound of all.
 //

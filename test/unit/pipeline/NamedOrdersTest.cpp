@@ -106,6 +106,33 @@ TEST_CASE("published idle times of networks on A100") {
   }
 }
 
+TEST_CASE("what a device holds of its chunks at once") {
+  // zb-v of two devices: the first runs ahead on the way there, or has one micro-batch back.
+  const EvenPipeline v{.devices = 2, .microBatches = 4, .chunks = 2, .returns = true, .forward = 2};
+  using Moments = std::vector<std::vector<int>>;
+  CHECK(mostHeld(evenPipeline(v), zeroBubbleV(evenPipeline(v))) ==
+        std::vector<Moments>{{{3, 1}, {4, 0}}, {{2, 2}, {3, 1}}});
+  for (int devices : {2, 3, 4})
+    for (bool returns : {false, true}) {
+      const Pipeline pipeline = evenPipeline(
+          {.devices = devices, .microBatches = 4 * devices, .chunks = 2, .returns = returns, .forward = 2});
+      for (const NamedOrder &named : namedOrders(pipeline)) {
+        INFO(named.name << " on " << devices);
+        const std::vector<Moments> held = mostHeld(pipeline, named.order);
+        const std::vector<int> most = mostInFlight(pipeline, named.order);
+        for (size_t d = 0; d < held.size(); ++d) {
+          int largest = 0;
+          for (const std::vector<int> &moment : held[d])
+            largest = std::max(largest, moment[0] + moment[1]);
+          CHECK(largest == most[d]);
+        }
+      }
+    }
+  // One chunk: one number.
+  const Pipeline plain = evenPipeline({.devices = 3, .microBatches = 6, .forward = 2});
+  CHECK(mostHeld(plain, oneForwardOneBackward(plain)) == std::vector<Moments>{{{3}}, {{2}}, {{1}}});
+}
+
 TEST_CASE("an order that cannot be is told in a sentence") {
   const Pipeline pipeline = evenPipeline({.devices = 2, .microBatches = 2, .forward = 1, .input = 1, .weight = 1});
   PipelineOrder order = zeroBubble1(pipeline);

@@ -1,5 +1,6 @@
 // The stage of every operator of a local program whose forward pass is cut.
 #include "compiler/pipeline/PlaceOperators.h"
+#include "compiler/pipeline/Calls.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
@@ -15,15 +16,19 @@ using namespace tessera;
 namespace {
 
 /// By name of operators and arguments: the stage; -1: every stage that reads it.
-std::map<std::string, int64_t> stagesOf(const std::string &text) {
+std::map<std::string, int64_t> stagesOf(const std::string &text, const compiler::PipelineOptions &options = {},
+                                        int64_t limit = 0) {
   MLIRContext context;
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   REQUIRE(module);
-  const strategies::CostModel all(*dist::Mesh::parse("stage=2,data=2"), {}, {});
-  const strategies::CostModel stage(*dist::Mesh::parse("data=2"), {}, {});
-  llvm::Error e = compiler::placeOperators(*module, {all, stage});
-  REQUIRE(!e);
+  const strategies::Topology topology = llvm::cantFail(strategies::Topology::load("8xa100"));
+  const strategies::CostModel all(*dist::Mesh::parse("stage=2,data=2"), topology);
+  const strategies::CostModel stage(*dist::Mesh::parse("data=2"), topology);
+  llvm::Error e = compiler::placeOperators(
+      *module, {all, stage, limit, options.places(2), {}, compiler::placesOf(options, 2, /*microBatches=*/4)});
+  const std::string error = e ? llvm::toString(std::move(e)) : "";
+  REQUIRE(error == "");
   std::map<std::string, int64_t> stages;
   for (func::FuncOp func : module->getOps<func::FuncOp>()) {
     for (unsigned a = 0; a < func.getNumArguments(); ++a)
@@ -74,4 +79,49 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
   CHECK(stages["dw2"] == 1);
   CHECK(stages["dx"] == 0);
   CHECK(stages["dw1"] == 0);
+}
+
+TEST_CASE("stages of one rank share its memory", "[pipeline]") {
+  // Six equal products, of which the first has four parameters. The limit leaves its rank room for one product more:
+  // that of stage 0 there and back, where the sum of the last one is stage 3, and else that of stage 2.
+  std::string text = R"(
+module attributes {dist.mesh = #dist.mesh<"data=2">} {
+  func.func @train(%x: tensor<8192x2048xf32> {graph.role = "input", graph.name = "x"})";
+  auto parameter = [&](const std::string &name) {
+    text += ",\n %" + name + ": tensor<2048x2048xf32> {graph.role = \"parameter\", graph.name = \"" + name + "\"}";
+  };
+  auto binary = [&](const std::string &kind, const std::string &name, const std::string &a, const std::string &b) {
+    text += "    %" + name + " = graph." + kind + " %" + a + ", %" + b + " {graph.name = \"" + name +
+            "\"} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>\n";
+  };
+  for (const char *name : {"w0", "w1", "w2", "w3", "w4", "w5", "a", "b", "c"})
+    parameter(name);
+  text += R"() -> (tensor<f32> {graph.role = "loss", graph.name = "loss"}) {
+    %rows = graph.micro_rows %x {parts = 4 : i64, graph.name = "rows"} : (tensor<8192x2048xf32>) -> tensor<2048x2048xf32>
+)";
+  binary("add", "ab", "a", "b");
+  binary("add", "abc", "ab", "c");
+  binary("add", "sum", "abc", "w0");
+  binary("matmul", "y0", "rows", "sum");
+  for (int i = 1; i < 6; ++i)
+    binary("matmul", "y" + std::to_string(i), "y" + std::to_string(i - 1), "w" + std::to_string(i));
+  text += R"(
+    %l = graph.reduce_sum %y5 {dims = array<i64: 0, 1>, keepdims = false, graph.name = "l"} : (tensor<2048x2048xf32>) -> tensor<f32>
+    %loss = graph.accumulate %l {parts = 4 : i64, graph.name = "loss"} : (tensor<f32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+})";
+  constexpr int64_t kBytes = 2048 * 2048 * 4;
+  using Stages = std::vector<int64_t>;
+  for (const auto &[schedule, expected] :
+       {std::pair("zb-v", Stages{0, 0, 1, 1, 2, 2}), std::pair("interleaved:2", Stages{0, 1, 1, 2, 3, 3})}) {
+    INFO(schedule);
+    const compiler::PipelineOptions options =
+        llvm::cantFail(compiler::parsePipeline(std::string("schedule=") + schedule));
+    std::map<std::string, int64_t> stages = stagesOf(text, options, 5 * kBytes);
+    Stages found;
+    for (int i = 0; i < 6; ++i)
+      found.push_back(stages["y" + std::to_string(i)]);
+    CHECK(found == expected);
+  }
 }

@@ -56,6 +56,39 @@ TEST_CASE("a problem of stages is read as it is written") {
   CHECK(plain->microBatches == 1);
 }
 
+TEST_CASE("places of stages are read as they are written") {
+  const std::string head = R"({"micro_batches": 4, "stages": 2, "devices": [{"count": 2, "memory": 9}],
+    "nodes": [{}, {}], "places": )";
+  std::string error;
+  const std::optional<StageProblem> problem =
+      parseStageProblem(head + R"([{"stages": [1, 0], "in_flight": [[4, 0], [3, 1]]}]})", "s.json", error);
+  INFO(error);
+  REQUIRE(problem);
+  REQUIRE(problem->places.size() == 1);
+  CHECK(problem->places[0].stages == std::vector<int>{1, 0});
+  CHECK(problem->places[0].inFlight == std::vector<std::vector<int>>{{4, 0}, {3, 1}});
+  auto errorWith = [&](const std::string &places) { return errorOf(head + places + "}"); };
+  CHECK(errorWith("3") == "s.json: 'places' is no list");
+  CHECK(errorWith("[3]") == "s.json: place 0 is no object");
+  CHECK(errorWith(R"([{"stages": [0, 1], "in_flight": [3]}])") ==
+        "s.json: place 0: a moment of 'in_flight' is no list");
+  CHECK(errorWith(R"([{"stages": [0, 1], "in_flight": [[3]]}])") == "s.json: place 0 has 2 stages, but a moment of 1");
+  CHECK(errorWith(R"([{"stages": [0, 1], "in_flight": [[5, 1]]}])") == "s.json: place 0 holds 5 micro-batches of 4");
+  CHECK(errorWith(R"([{"stages": [0, 2], "in_flight": [[3, 1]]}])") ==
+        "s.json: place 0 has stage 2, which there is not or which another place has");
+  CHECK(errorWith(R"([{"stages": [0, 1], "in_flight": [[3, 0]]}])") ==
+        "s.json: place 0 holds no micro-batch of stage 1 at any moment");
+  CHECK(errorWith(R"([{"stages": [0], "in_flight": [[3]]}])") == "s.json: stage 1 lies in no place");
+  CHECK(errorOf("{" + kDevices + R"(, "nodes": [{}, {}], "places": [{}]})") ==
+        "s.json: places need a number of stages");
+  CHECK(errorOf("{" + kDevices + R"(, "nodes": [{}, {}], "stages": 1, "most_replicas": 2,
+        "places": [{"stages": [0], "in_flight": [[1]]}]})") ==
+        "s.json: stages that lie in places have one way and one replica");
+  CHECK(errorOf("{" + kDevices + R"(, "nodes": [{"variants": [{}, {}]}], "stages": 1,
+        "places": [{"stages": [0], "in_flight": [[1]]}]})") ==
+        "s.json: node 0 has several variants, but stages that lie in places have none to choose");
+}
+
 TEST_CASE("a bad problem of stages is told in a sentence") {
   auto with = [](const std::string &rest) { return "{" + kDevices + ", " + rest + "}"; };
   CHECK(errorOf("{") == "s.json: is no JSON");

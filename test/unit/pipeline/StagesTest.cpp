@@ -1,9 +1,11 @@
 // Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
+#include "strategies/pipeline/NamedOrders.h"
 #include "strategies/pipeline/stages/Downsets.h"
 #include "strategies/pipeline/stages/FindStages.h"
 #include "strategies/pipeline/stages/MovedBytes.h"
 #include "strategies/pipeline/stages/OpenStage.h"
 #include "strategies/pipeline/stages/Room.h"
+#include "strategies/pipeline/stages/SharedMemory.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -143,6 +145,24 @@ StageProblem randomProblem(std::mt19937 &random, int nodes) {
   return problem;
 }
 
+/// The places of stages that lie on devices in an order with a name.
+std::vector<StagePlace> placesOf(const std::string &name, int devices, int chunks, int microBatches) {
+  const bool returns = name == "zb-v";
+  const Pipeline pipeline =
+      evenPipeline({.devices = devices, .microBatches = microBatches, .chunks = chunks, .returns = returns});
+  std::vector<StagePlace> places(static_cast<size_t>(devices));
+  const StagePlaces where{devices, chunks, returns};
+  for (int s = 0; s < where.stages(); ++s)
+    places[size_t(where.deviceOf(s))].stages.push_back(s);
+  for (const NamedOrder &named : namedOrders(pipeline))
+    if (named.name == name) {
+      const auto held = mostHeld(pipeline, named.order);
+      for (size_t d = 0; d < held.size(); ++d)
+        places[d].inFlight = held[d];
+    }
+  return places;
+}
+
 Json read(const std::string &name) {
   std::ifstream file(TESSERA_TEST_DIR "/" + name);
   return Json::parse(file);
@@ -225,6 +245,129 @@ TEST_CASE("small graphs: the best of all plans") {
   CHECK(boundWays > 20); // different ones
   CHECK(none > 40);
   CHECK(noRoom > 10);
+}
+
+TEST_CASE("small graphs: the best of all plans of stages that share places") {
+  std::mt19937 random(17);
+  int fit = 0, none = 0, decides = 0, noRoom = 0;
+  for (int i = 0; i < 600; ++i) {
+    INFO("problem " << i);
+    const int nodes = 4 + int(random() % 4);
+    StageProblem problem = randomProblem(random, nodes);
+    problem.ways.resize(1);
+    problem.mostReplicas = 1;
+    problem.stages = random() % 3 ? 4 : 3;
+    problem.stageWays.clear();
+    problem.microBatches = 4;
+    problem.devices[0].count = problem.stages;
+    for (StageNode &node : problem.nodes) {
+      node.stage = -1;
+      node.ways.resize(1);
+      node.ways[0].variants.resize(1);
+    }
+    for (StageValue &value : problem.values)
+      value.sent = value.received = {};
+    if (random() % 4 == 0) { // any places and moments
+      problem.places.resize(2);
+      for (int s = 0; s < problem.stages; ++s)
+        problem.places[s < 2 ? size_t(s) : random() % 2].stages.push_back(s);
+      for (StagePlace &place : problem.places) {
+        std::shuffle(place.stages.begin(), place.stages.end(), random);
+        place.inFlight.assign(1 + random() % 3, std::vector<int>(place.stages.size(), 1));
+        for (std::vector<int> &moment : place.inFlight)
+          for (int &held : moment)
+            held = int(random() % 5);
+        for (int &held : place.inFlight[0])
+          held = std::max(held, 1);
+      }
+    } else {
+      problem.places = problem.stages == 3 ? placesOf("1f1b", 3, 1, 4)
+                       : random() % 2 == 0 ? placesOf("zb-v", 2, 2, 4)
+                                           : placesOf("interleaved", 2, 2, 4);
+    }
+    REQUIRE(checkStageProblem(problem) == "");
+    StageProblem unlimited = problem;
+    unlimited.devices[0].memory = -1;
+    if (const FoundStages found = findStages(unlimited); !found.plan.empty()) { // just too much for it, or just not
+      const StageRating rating = rateStages(unlimited, found.plan);
+      problem.devices[0].memory =
+          std::max<int64_t>(0, *std::max_element(rating.places.begin(), rating.places.end()) - int64_t(random() % 20));
+    }
+    const std::optional<int64_t> best = bestOfAll(problem, problem.stages);
+    const FoundStages found = findStages(problem);
+    CHECK(found.complete);
+    if (!best) {
+      CHECK(found.plan.empty());
+      CHECK(found.infeasible);
+      ++none;
+      noRoom += !hasRoom(problem);
+      continue;
+    }
+    ++fit;
+    CHECK(hasRoom(problem));
+    CHECK(check(problem, found) == *best);
+    CHECK(found.optimal());
+    decides += findStages(unlimited).value < *best;
+  }
+  CHECK(fit > 200);
+  CHECK(decides > 50);
+  CHECK(none > 40);
+  CHECK(noRoom > 10);
+}
+
+TEST_CASE("stages that share a place share its memory") {
+  // There and back on two devices, of which the first has the stages 0 and 3: with four micro-batches it holds four of
+  // the one, or three of it and one of the other.
+  const std::vector<StagePlace> places = placesOf("zb-v", 2, 2, 4);
+  CHECK(places[0].stages == std::vector<int>{0, 3});
+  CHECK(places[0].inFlight == std::vector<std::vector<int>>{{3, 1}, {4, 0}});
+  StageProblem problem = skips(16, 1, 4);
+  problem.microBatches = 4;
+  problem.stages = 4;
+  for (StageNode &node : problem.nodes)
+    node.ways[0].variants[0].held = 1;
+  problem.nodes[0].ways[0].variants[0].fixed = 8; // a table at both ends
+  problem.nodes[15].ways[0].variants[0].fixed = 4;
+  problem.places = places;
+  problem.devices[0].memory = 28; // of both tables, and 16 for what it holds
+  FoundStages found = findStages(problem);
+  CHECK(check(problem, found) == 42);
+  CHECK(found.optimal());
+  CHECK(rateStages(problem, found.plan).places[0] == 28);
+  // With less room a node goes from the device's first stage to its last, though each would have room alone.
+  problem.devices[0].memory = 27;
+  CHECK(rateStages(problem, found.plan).error == "the stages of place 0 need 28 bytes of 27");
+  found = findStages(problem);
+  CHECK(found.optimal());
+  CHECK(check(problem, found) == 51);
+  CHECK(found.plan[3].nodes.size() == 5);
+  problem.devices[0].memory = 15;
+  CHECK(findStages(problem).infeasible);
+}
+
+TEST_CASE("large graphs: stages that share a place are cut so that they have room") {
+  for (const char *name : {"zb-v", "interleaved"})
+    for (GivesUp end : {GivesUp::First, GivesUp::Last}) {
+      INFO(name);
+      StageProblem problem = skips(2000, 7, 16);
+      problem.stages = 16;
+      problem.microBatches = 16;
+      problem.goal = StageGoal::Batch;
+      for (StageNode &node : problem.nodes)
+        node.ways[0].variants[0].held = 10;
+      problem.nodes[end == GivesUp::First ? 0 : 1999].ways[0].variants[0].fixed = 4000; // a large table at one end
+      problem.places = placesOf(name, 8, 2, 16);
+      const FoundStages even = findStages(problem, {.work = 0.1, .mostDownsets = 4000});
+      const StageRating rating = rateStages(problem, even.plan);
+      const int64_t need = *std::max_element(rating.places.begin(), rating.places.end());
+      problem.devices[0].memory = need - 3000;
+      const FoundStages found = findStages(problem, {.work = 0.1, .mostDownsets = 4000});
+      REQUIRE(!found.plan.empty());
+      check(problem, found);
+      // A stage of 125 nodes gets some more, since that of the table has fewer.
+      CHECK(double(found.value) < 1.05 * double(even.value));
+      CHECK(found.lowerBound >= even.lowerBound);
+    }
 }
 
 TEST_CASE("small graphs: every downset once, with every unit that can follow") {

@@ -161,6 +161,12 @@ TEST_CASE("tessera-solve cuts a network into stages") {
   o = solve(R"({"devices": [{"count": 1, "memory": 5}], )" + net + "}", "");
   CHECK(o.code == 1);
   CHECK(o.text == "tessera-solve: error: " + path + ".json: no cuts fit the devices and their memory (proven)\n");
+  // Both stages in one place: two micro-batches of one node and one of two need 8 bytes at once.
+  const std::string places = R"({"stages": 2, "places": [{"stages": [0, 1], "in_flight": [[2, 1], [1, 1]]}], )" + net;
+  o = solve(R"({"devices": [{"count": 2, "memory": 8, "bandwidth": 1}], )" + places.substr(1) + "}", "");
+  CHECK(o.text.find("place 0      8 bytes of all its stages\nbottleneck   9\n") != std::string::npos);
+  o = solve(R"({"devices": [{"count": 2, "memory": 7, "bandwidth": 1}], )" + places.substr(1) + "}", "");
+  CHECK(o.text == "tessera-solve: error: " + path + ".json: no cuts fit the devices and their memory (proven)\n");
   o = solve("{" + net + "}", "");
   CHECK(o.code == 1);
   CHECK(o.text == "tessera-solve: error: " + path + ".json: a problem has 1 to 4 kinds of devices\n");
