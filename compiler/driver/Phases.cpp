@@ -1,5 +1,7 @@
 #include "compiler/driver/Phases.h"
 
+#include "compiler/driver/fit/CutAgain.h"
+
 #include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/pipeline/Passes.h"
@@ -266,14 +268,16 @@ llvm::Error cutPlaced(Compilation &run, ModuleOp module, const strategies::Stage
   });
 }
 
-llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
+llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::CostModel &model, CutMemory &memory) {
   const strategies::CostModel all = costsOfAllStages(run);
   compiler::PipelineCosts costs = pipelineCosts(run, all, model);
+  costs.limit = memory.limit;
+  costs.isHard = memory.isHard;
   if (llvm::Error e = localizeWhole(run, module, model))
     return e;
   if (llvm::Error e = strategies::givenStages(module, run.assign.user).moveInto(costs.given))
     return e;
-  if (llvm::Error e = compiler::placeOperators(module, costs))
+  if (llvm::Error e = compiler::placeOperators(module, costs, &memory.counted))
     return e;
   return cutPlaced(run, module, costs.places);
 }

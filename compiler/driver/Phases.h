@@ -14,6 +14,8 @@
 
 namespace tessera {
 
+struct CutMemory; // fit/CutAgain.h
+
 /// 1, imported: global tensors, no loss.
 llvm::Expected<compiler::ImportedModel> importModel(Compilation &run);
 
@@ -44,7 +46,8 @@ llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::
                      const strategies::JoinOptions &join);
 /// The same for a mesh with stages, in three steps: the module gets a module per stage; its sections get their order,
 /// which `join` changes where collectives run beside kernels; loops and messages are formed.
-llvm::Error cutIntoStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
+llvm::Error cutIntoStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+                          CutMemory &memory);
 llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join, compiler::PipelineReport &report);
 /// `costs`: of each stage.

@@ -55,12 +55,13 @@ static llvm::Error checkGiven(const ForwardPass &forward, const PipelineCosts &c
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<int>> findCut(llvm::StringRef function, const ForwardPass &forward,
-                                         const PipelineCosts &costs, CutProblem problem) {
+llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &forward, const PipelineCosts &costs,
+                                 CutProblem problem) {
   if (llvm::Error e = checkGiven(forward, costs))
     return e;
   std::vector<int> steps;
   strategies::FoundStages found;
+  FoundCut cut;
   for (bool anywhere : {false, true}) {
     llvm::Expected<strategies::StageProblem> posed = problem(steps, anywhere);
     if (!posed)
@@ -71,22 +72,28 @@ llvm::Expected<std::vector<int>> findCut(llvm::StringRef function, const Forward
     if (std::string error = strategies::checkStageProblem(*posed); !error.empty())
       return llvm::createStringError("internal error: the stages' problem: " + error);
     found = strategies::findStages(*posed, {.work = kCutWork});
-    if (found.plan.empty()) { // the memory is an estimate, and the arena decides
+    if (found.plan.empty() && !costs.isHard) { // the memory is an estimate, and the arena decides
       posed->devices[0].memory = -1;
       found = strategies::findStages(*posed, {.work = kCutWork});
     }
-    if (!found.plan.empty())
-      break;
+    if (found.plan.empty())
+      continue;
+    const strategies::StageRating rating = strategies::rateStages(*posed, found.plan);
+    for (const strategies::StageRate &stage : rating.stages)
+      cut.bytes = std::max(cut.bytes, stage.memory);
+    for (int64_t bytes : rating.places)
+      cut.bytes = std::max(cut.bytes, bytes);
+    break;
   }
   if (found.plan.empty())
     return llvm::createStringError("'%s' cannot be cut into %lld stages%s: too much of it waits for one another",
                                    function.str().c_str(), (long long)costs.stages(),
                                    costs.given.empty() ? "" : " in which operators are where they were given");
-  std::vector<int> stages(forward.parts.program.operators.size(), ForwardPass::kNone);
+  cut.stages.assign(forward.parts.program.operators.size(), ForwardPass::kNone);
   for (auto [stage, part] : llvm::enumerate(found.plan))
     for (int node : part.nodes)
-      stages[size_t(steps[size_t(node)])] = int(stage);
-  return stages;
+      cut.stages[size_t(steps[size_t(node)])] = int(stage);
+  return cut;
 }
 
 } // namespace tessera::compiler

@@ -47,8 +47,8 @@ public:
         stages_(parts_.program.operators.size(), kNone) {}
 
   /// Places the function for which the cut is searched.
-  llvm::Error searchCut() {
-    if (llvm::Error e = hasGivenCut() ? takeGivenCut() : placeForward())
+  llvm::Error searchCut(int64_t *counted) {
+    if (llvm::Error e = hasGivenCut() ? takeGivenCut() : placeForward(counted))
       return e;
     placeOwned();
     for (int s : parts_.order)
@@ -137,15 +137,20 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Error placeForward() {
+  llvm::Error placeForward(int64_t *counted) {
     llvm::Expected<std::vector<Cost>> times = operatorTimes(func_, costs_);
     if (!times)
       return times.takeError();
-    return findCut(func_.getName(), forward_, costs_,
-                   [&](std::vector<int> &steps, bool anywhere) {
-                     return forward_.problem(*times, costs_, steps, anywhere);
-                   })
-        .moveInto(stages_);
+    llvm::Expected<FoundCut> cut =
+        findCut(func_.getName(), forward_, costs_, [&](std::vector<int> &steps, bool anywhere) {
+          return forward_.problem(*times, costs_, steps, anywhere);
+        });
+    if (!cut)
+      return cut.takeError();
+    stages_ = std::move(cut->stages);
+    if (counted)
+      *counted = cut->bytes;
+    return llvm::Error::success();
   }
 
   void placeOwned() {
@@ -235,10 +240,10 @@ private:
 
 } // namespace
 
-llvm::Error placeOperators(ModuleOp local, const PipelineCosts &costs) {
+llvm::Error placeOperators(ModuleOp local, const PipelineCosts &costs, int64_t *counted) {
   Owners owners;
   func::FuncOp main = mainFunction(local);
-  if (llvm::Error e = Placement(main, costs, owners).searchCut())
+  if (llvm::Error e = Placement(main, costs, owners).searchCut(counted))
     return e;
   for (func::FuncOp func : local.getOps<func::FuncOp>())
     if (func != main)

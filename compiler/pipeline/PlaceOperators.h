@@ -36,12 +36,13 @@ namespace tessera::compiler {
 struct PipelineCosts {
   const strategies::CostModel &all;   // of the whole mesh, whose first axis has the devices: kernels, messages
   const strategies::CostModel &stage; // of a stage's mesh: collectives
-  int64_t limit = 0;                  // bytes of memory per rank
+  int64_t limit = 0;                  // bytes of memory per rank, which a cut exceeds where nothing fits
   strategies::StagePlaces places = {int(all.mesh().axisSize(0))};
   strategies::JoinOptions join = {}; // how a stage's collectives are sent
   /// What stages of one device hold at once (placesOf in Calls.h); empty: each has one stage, in the memory of 1f1b.
   std::vector<strategies::StagePlace> shared = {};
   std::map<std::string, int> given = {}; // by name of operators of the forward pass: the stage where a person wants it
+  bool isHard = false;                   // the limit: what does not fit is no cut
 
   int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.
@@ -51,8 +52,9 @@ struct PipelineCosts {
 /// The time of each operator of a local function when it runs once, by step.
 llvm::Expected<std::vector<strategies::Cost>> operatorTimes(mlir::func::FuncOp func, const PipelineCosts &costs);
 
-/// Places all functions of a local module. An error if it has less to cut than stages.
-llvm::Error placeOperators(mlir::ModuleOp local, const PipelineCosts &costs);
+/// Places all functions of a local module. An error if it has less to cut than stages. `counted`: if a cut was
+/// searched, what it takes the fullest rank to need, which is less than its arena.
+llvm::Error placeOperators(mlir::ModuleOp local, const PipelineCosts &costs, int64_t *counted = nullptr);
 
 } // namespace tessera::compiler
 

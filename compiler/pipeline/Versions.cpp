@@ -40,9 +40,7 @@ static void countFromLeast(strategies::StageProblem &problem) {
 }
 
 llvm::Error placeVersions(llvm::ArrayRef<NetworkVersion> versions, llvm::ArrayRef<size_t> of,
-                          const strategies::CostModel &all, int64_t limit, std::map<std::string, int> given) {
-  const PipelineCosts costs{all, all, limit,           strategies::StagePlaces{int(of.size()), 1, false},
-                            {},  {},  std::move(given)};
+                          const PipelineCosts &costs, int64_t *counted) {
   std::deque<ForwardPass> forwards;
   for (const NetworkVersion &version : versions) {
     graph::FunctionFlow &program = forwards.emplace_back(mainFunction(version.module)).parts.program;
@@ -71,13 +69,14 @@ llvm::Error placeVersions(llvm::ArrayRef<NetworkVersion> versions, llvm::ArrayRe
     joint.devices[0].count = int(ranks);
     return joint;
   };
-  llvm::Expected<std::vector<int>> stages =
-      findCut(mainFunction(versions[0].module).getName(), forwards[0], costs, problem);
-  if (!stages)
-    return stages.takeError();
+  llvm::Expected<FoundCut> cut = findCut(mainFunction(versions[0].module).getName(), forwards[0], costs, problem);
+  if (!cut)
+    return cut.takeError();
+  if (counted)
+    *counted = cut->bytes;
   for (auto [version, forward] : llvm::zip_equal(versions, forwards)) {
     Builder builder(ModuleOp(version.module).getContext());
-    for (auto [step, stage] : llvm::enumerate(*stages))
+    for (auto [step, stage] : llvm::enumerate(cut->stages))
       if (stage != ForwardPass::kNone)
         forward.operatorOf(int(step))->setAttr(dist::kStageAttr, builder.getI64IntegerAttr(stage));
     if (llvm::Error e = placeOperators(version.module, costs))

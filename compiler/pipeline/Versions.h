@@ -9,7 +9,7 @@
 // before and behind a border, are cut alike.
 //
 //   std::vector<NetworkVersion> versions;                  // in phase 3
-//   if (Error e = placeVersions(versions, {0, 1}, all, limit)) ...
+//   if (Error e = placeVersions(versions, {0, 1}, costs)) ...
 //   for (const NetworkVersion &version : versions)
 //     if (Error e = addBorders(version.module, version.mesh)) ...
 //   // every module becomes local
@@ -33,10 +33,10 @@ struct NetworkVersion {
   std::function<int64_t(mlir::Value)> bytes; // of a value of the training step on one rank
 };
 
-/// Gives all operators and owned arguments of all versions their stages, alike. `of`: the version of each stage. `all`:
-/// the costs of messages between stages. `limit`: bytes of memory per rank. `given`: as PipelineCosts::given.
+/// Gives all operators and owned arguments of all versions their stages, alike. `of`: the version of each stage.
+/// `costs`: of messages between stages, the limit, and what was given. `counted`: as placeOperators has it.
 llvm::Error placeVersions(llvm::ArrayRef<NetworkVersion> versions, llvm::ArrayRef<size_t> of,
-                          const strategies::CostModel &all, int64_t limit, std::map<std::string, int> given = {});
+                          const PipelineCosts &costs, int64_t *counted = nullptr);
 
 /// Puts borders into a placed version. An error says what crosses and cannot.
 llvm::Error addBorders(mlir::ModuleOp placed, const dist::Mesh &mesh);

@@ -111,6 +111,23 @@ def several_stages_on_a_rank(c):
 
 
 @case
+def a_cut_that_fits(c):
+    # The first cut counts less than its arena needs; another one of the same strategies fits, with stages that are less even.
+    mesh, options = "stage=2", ("--pipeline", "schedule=interleaved:2")
+    report = lambda plan: json.loads((plan / "report.json").read_text())
+    first = report(c.compile("lenet_train", mesh, 4, *options, rows=16))
+    small = c.compile("lenet_train", mesh, 4, *options, "--memory", "750KiB", rows=16)
+    expect("cutting its stages again for one that fits in 750.00 KiB" in c.told, c.told)
+    last = report(small)
+    expect(last["pipeline"]["predicted_ns"] > first["pipeline"]["predicted_ns"], (first["pipeline"], last["pipeline"]))
+    c.same("lenet_train", [(mesh, "1", *options, "--memory", "750KiB")], 4, c.images(1, 28, 28, rows=16), rows=16)
+    again = c.compile("lenet_train", mesh, 4, *options, "--memory", "750KiB", "--strategy", small / "strategies.json", rows=16)
+    expect((again / "rank0.plan").read_bytes() == (small / "rank0.plan").read_bytes(), "the saved strategies give another plan")
+    said = c.compile("lenet_train", mesh, 4, *options, "--memory", "400KiB", rows=16, code=1)
+    expect(said.count("error: ") == 1 and "the limit is 400.00 KiB" in said, said)
+
+
+@case
 def one_micro_batch(c):
     c.same("mlp_train", [("stage=2", "1"), ("stage=2,data=2", "data=2")], 1, c.images(1, 28, 28), "--clip-norm", "0.1")
 

@@ -245,6 +245,19 @@ def goes_on(c):
 
 
 @case
+def a_cut_that_fits(c):
+    # Another cut of the same strategies fits; where none does, strategies are searched for a smaller memory.
+    mesh, options = "stages=[data=2,model=2; data=1]", ("--mode", "auto")
+    c.compile("lenet_train", mesh, *options)
+    for memory, told, *more in (("600KiB", "cutting its stages again"), ("200KiB", "searching again", "--recompute", "auto")):
+        plan = c.compile("lenet_train", mesh, *options, "--memory", memory, *more)
+        expect(f"{told} for one that fits in {memory[:3]}.00 KiB" in c.told, c.told)
+        c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", STEPS, "--verify")
+    said = c.compile("lenet_train", mesh, *options, "--memory", "20KiB", code=1)
+    expect(said.count("error: ") == 1 and "no assignment of strategies fits" in said, said)
+
+
+@case
 def tells(c):
     plan = c.compile("mlp_train", "stages=[data=2,model=2; data=1]", *SGD)
     expect("mesh         stages=[data=2,model=2; data=1], 5 ranks" in c.told, c.told)

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 using namespace mlir;
@@ -179,6 +180,51 @@ static bool takesTooLong(const Compilation &run, const FittedProgram &fitted) {
   return fitted.pipeline && fitted.pipeline->predicted >= run.longEnough && run.options.recompute != "auto";
 }
 
+/// In mode auto another cut may make a step that much longer; beyond that other strategies are searched.
+static constexpr double kLongerCut = 1.05;
+
+/// Cuts a pipeline that does not fit in another way that does, if there is one.
+static llvm::Error cutAgain(Compilation &run, Localizing &localizing, const AssignOptions &assign, int64_t limit,
+                            const strategies::JoinOptions &join, FittedProgram &fitted) {
+  if (localizing.cut().counted == 0)
+    return llvm::Error::success();
+  const double most = assign.mode == "auto" && assign.user.saved.empty()
+                          ? kLongerCut * double(fitted.pipeline->predicted)
+                          : std::numeric_limits<double>::infinity();
+  FittedProgram next;
+  next.memory = fitted.memory;
+  CutAgain again(limit, localizing.cut().counted, int64_t(fitted.memory.arenaBytes));
+  int64_t told = 0;
+  while (std::optional<int64_t> within = again.next()) {
+    if (const auto needed = int64_t(next.memory.arenaBytes); std::exchange(told, needed) != needed)
+      run.say("the plan needs " + bytesText(double(next.memory.arenaBytes)) +
+              ", cutting its stages again for one that fits in " + bytesText(double(limit)));
+    llvm::Expected<bool> isCut = localizing.cutWithin(*within);
+    if (!isCut)
+      return isCut.takeError();
+    if (!*isCut) {
+      again.none();
+      continue;
+    }
+    if (llvm::Error e = localizing.toMessages(join, next))
+      return e;
+    if (double(next.pipeline->predicted) > most || takesTooLong(run, next))
+      return llvm::Error::success();
+    if (llvm::Error e = localizing.finish(join, next))
+      return e;
+    if (llvm::Error e = layOut(run, next))
+      return e;
+    again.found(localizing.cut().counted, int64_t(next.memory.arenaBytes));
+  }
+  if (next.local && int64_t(next.memory.arenaBytes) <= limit) {
+    fitted.local = std::move(next.local);
+    fitted.pipeline = std::move(next.pipeline);
+    fitted.memory = std::move(next.memory);
+    fitted.times = std::move(next.times);
+  }
+  return llvm::Error::success();
+}
+
 /// Phases 3 to 5 once. Collectives run in line, and messages are smaller, if the program fits in `limit` only so.
 /// `known`: what does not fit. NoBetter, before a pipeline is made, where its order takes too long.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
@@ -224,6 +270,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
     if (largest == 0) // none is joined that could be smaller
       break;
   }
+  if (run.pipeline && !isKnown && int64_t(fitted.memory.arenaBytes) > limit)
+    if (llvm::Error e = cutAgain(run, localizing, assign, limit, join, fitted))
+      return e;
   run.finished("partition");
   fitted.join = join;
   if (int64_t(fitted.memory.arenaBytes) > limit && !isKnown)

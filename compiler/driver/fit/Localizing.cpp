@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Phases.h"
 
+using namespace mlir;
+
 namespace tessera {
 
 llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedProgram &fitted) {
@@ -18,9 +20,12 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
       return e;
     if (llvm::Error e = run_.dump(*fitted.local, "4-resharded.mlir"))
       return e;
-    if (run_.pipeline)
-      if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_))
+    if (run_.pipeline) {
+      whole_ = fitted.local->clone();
+      cut_ = {run_.assign.memoryLimit, false, 0};
+      if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_, cut_))
         return e;
+    }
     if (!isLast)
       begun_ = fitted.local->clone();
   }
@@ -31,6 +36,19 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
   if (inLine && !isLast)
     ordered_ = fitted.local->clone();
   return llvm::Error::success();
+}
+
+llvm::Expected<bool> Localizing::cutWithin(int64_t limit) {
+  OwningOpRef<ModuleOp> module(whole_->clone());
+  CutMemory memory{limit, true, 0};
+  if (llvm::Error e = cutIntoStages(run_, *module, model_, memory)) {
+    llvm::consumeError(std::move(e)); // the same was cut before, under a larger limit
+    return false;
+  }
+  cut_ = memory;
+  begun_ = std::move(module);
+  ordered_ = nullptr;
+  return true;
 }
 
 llvm::Error Localizing::finish(const strategies::JoinOptions &join, FittedProgram &fitted) {

@@ -14,6 +14,7 @@
 #ifndef TESSERA_COMPILER_DRIVER_FIT_LOCALIZING_H
 #define TESSERA_COMPILER_DRIVER_FIT_LOCALIZING_H
 
+#include "compiler/driver/fit/CutAgain.h"
 #include "compiler/driver/fit/FitMemory.h"
 
 namespace tessera {
@@ -24,13 +25,20 @@ public:
   Localizing(Compilation &run, const strategies::CostModel &model) : run_(run), model_(model) {}
 
   /// All that comes before messages are formed. Sets `local` and `pipeline` of `fitted`, of which `local` is in phase 3
-  /// the first time. After a `join` that is none() there is no other.
+  /// the first time. After a `join` that is none() there is no other, but for another cut.
   llvm::Error toMessages(const strategies::JoinOptions &join, FittedProgram &fitted);
   llvm::Error finish(const strategies::JoinOptions &join, FittedProgram &fitted);
+
+  /// What the cut counts.
+  const CutMemory &cut() const { return cut_; }
+  /// Cuts the same assignment of a pipeline again, after which toMessages() begins with that cut. False: there is none.
+  llvm::Expected<bool> cutWithin(int64_t limit);
 
 private:
   Compilation &run_;
   const strategies::CostModel &model_;
+  CutMemory cut_;
+  mlir::OwningOpRef<mlir::ModuleOp> whole_;   // of a pipeline: resharded
   mlir::OwningOpRef<mlir::ModuleOp> begun_;   // resharded; of a pipeline, cut
   mlir::OwningOpRef<mlir::ModuleOp> ordered_; // of a pipeline, in the order in which nothing runs beside kernels
 };

@@ -1,6 +1,7 @@
 #include "compiler/driver/stages/OwnMeshes.h"
 
 #include "compiler/driver/Phases.h"
+#include "compiler/driver/fit/CutAgain.h"
 #include "compiler/pipeline/ProgramParts.h"
 #include "compiler/pipeline/Versions.h"
 
@@ -11,6 +12,7 @@
 #include <cassert>
 #include <deque>
 #include <map>
+#include <utility>
 
 using namespace mlir;
 
@@ -20,6 +22,9 @@ using strategies::AssignOptions;
 using strategies::CostModel;
 
 static constexpr llvm::StringLiteral kBegin = "stages=";
+
+/// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
+static constexpr double kMargin = 0.97;
 
 llvm::Expected<std::vector<dist::Mesh>> parseOwnMeshes(llvm::StringRef text) {
   std::vector<dist::Mesh> meshes;
@@ -95,7 +100,8 @@ namespace {
 struct Version {
   AssignOptions assign;
   strategies::AssignReport report;
-  OwningOpRef<ModuleOp> module;
+  OwningOpRef<ModuleOp> chosen, module; // with its strategies; cut
+  int64_t tooSmall = 0;                 // a limit of memory in which nothing was found
   llvm::DenseMap<Value, int64_t> bytes; // of the training step; looked up only
 };
 
@@ -126,24 +132,125 @@ public:
     }
   }
 
+  /// The first program that fits: of the first strategies in one of their cuts, else, where strategies are searched, of
+  /// those for a smaller memory.
   llvm::Expected<FittedProgram> make() {
     if (llvm::Error e = divideUser())
       return e;
+    const bool isSearched = run_.assign.mode == "auto" && !user().isSaved();
     for (Version &version : versions_)
       if (llvm::Error e = choose(version))
         return e;
-    run_.begins("partition");
-    if (llvm::Error e = cut())
-      return e;
-    if (llvm::Error e = order())
-      return e;
-    run_.finished("partition");
+    for (int tries = 0;; ++tries) {
+      run_.begins("partition");
+      if (llvm::Error e = cutToFit())
+        return e;
+      run_.finished("partition");
+      const auto needed = int64_t(fitted_.memory.arenaBytes);
+      if (needed <= limit_)
+        break;
+      if (isSearched && tries < kMostSearches)
+        run_.say("the plan needs " + bytesText(double(needed)) + ", searching again for one that fits in " +
+                 bytesText(double(limit_)));
+      llvm::Expected<bool> smaller = isSearched && tries < kMostSearches ? searchSmaller() : false;
+      if (!smaller)
+        return smaller.takeError();
+      if (!*smaller)
+        return overLimit(run_, fitted_, limit_);
+    }
     if (llvm::Error e = report())
       return e;
     return std::move(fitted_);
   }
 
 private:
+  static constexpr int kMostSearches = 4; // with smaller limits
+
+  /// Searches the versions of stages that need too much for less. False if none of them has smaller strategies.
+  llvm::Expected<bool> searchSmaller() {
+    bool any = false;
+    for (auto [v, version] : llvm::enumerate(versions_)) {
+      uint64_t needed = 0;
+      for (auto [stage, bytes] : llvm::enumerate(fitted_.memory.stageBytes))
+        if (of_[stage] == v)
+          needed = std::max(needed, bytes);
+      if (int64_t(needed) <= limit_)
+        continue;
+      llvm::Expected<bool> smaller = searchSmaller(version, int64_t(needed));
+      if (!smaller)
+        return smaller.takeError();
+      any |= *smaller;
+    }
+    return any;
+  }
+
+  /// First with a limit in proportion, of what the search counted; then half way from what was too small.
+  llvm::Expected<bool> searchSmaller(Version &version, int64_t needed) {
+    const strategies::FunctionReport *step = version.report.step();
+    const int64_t counted = !step ? 0 : step->search.counted ? step->search.counted : step->peakBytes;
+    const int64_t large = counted > 0 ? std::min(counted, version.assign.memoryLimit) : version.assign.memoryLimit;
+    strategies::AssignReport report = std::move(version.report);
+    OwningOpRef<ModuleOp> chosen = std::move(version.chosen);
+    version.assign.memoryLimit = int64_t(double(large) * double(limit_) / double(needed) * kMargin);
+    for (int tries = 0; tries < kMostSearches; ++tries) {
+      version.assign.memoryLimit = std::max({int64_t(1), version.assign.memoryLimit, version.tooSmall + 1});
+      llvm::Error e = choose(version);
+      if (!e)
+        return true;
+      if (!e.isA<DoesNotFit>())
+        return e;
+      llvm::consumeError(std::move(e));
+      version.tooSmall = version.assign.memoryLimit;
+      version.assign.memoryLimit += (large - version.tooSmall) / 2;
+    }
+    version.report = std::move(report);
+    version.chosen = std::move(chosen);
+    version.assign.memoryLimit = large;
+    return false;
+  }
+
+  /// Cuts what was chosen, and again under smaller limits if the arena is too large.
+  llvm::Error cutToFit() {
+    CutMemory memory{limit_, false, 0};
+    if (llvm::Error e = makeWithin(memory))
+      return e;
+    if (memory.counted == 0)
+      return llvm::Error::success();
+    CutAgain again(limit_, memory.counted, int64_t(fitted_.memory.arenaBytes));
+    FittedProgram first = std::move(fitted_);
+    int64_t needed = int64_t(first.memory.arenaBytes);
+    int64_t told = 0;
+    while (std::optional<int64_t> within = again.next()) {
+      if (std::exchange(told, needed) != needed)
+        run_.say("the plan needs " + bytesText(double(needed)) + ", cutting its stages again for one that fits in " +
+                 bytesText(double(limit_)));
+      memory = {*within, true, 0};
+      if (llvm::Error e = makeWithin(memory)) {
+        llvm::consumeError(std::move(e)); // the same was cut before, under a larger limit
+        again.none();
+        continue;
+      }
+      needed = int64_t(fitted_.memory.arenaBytes);
+      again.found(memory.counted, needed);
+    }
+    if (needed > limit_ || !fitted_.local)
+      fitted_ = std::move(first);
+    return llvm::Error::success();
+  }
+
+  llvm::Error makeWithin(CutMemory &memory) {
+    fitted_ = {};
+    stages_.clear();
+    for (Version &version : versions_) {
+      version.module = version.chosen->clone();
+      if (llvm::Error e = readBytes(version))
+        return e;
+    }
+    if (llvm::Error e = cut(memory))
+      return e;
+    return order();
+  }
+
   strategies::StagePlaces places() const { return {int(of_.size()), 1, false}; }
   const CostModel &modelOf(size_t version) const { return versions_[version].assign.prices->model; }
 
@@ -195,16 +302,15 @@ private:
 
   llvm::Error choose(Version &version) {
     run_.begins("strategies");
-    version.module = module_.clone();
-    if (llvm::Error e = annotate(run_, *version.module, version.assign, version.report)) {
+    version.report = {};
+    version.chosen = module_.clone();
+    if (llvm::Error e = annotate(run_, *version.chosen, version.assign, version.report)) {
       if (!version.report.doesNotFit)
         return e;
       return llvm::make_error<DoesNotFit>(llvm::toString(std::move(e)));
     }
     run_.finished("strategies");
-    if (llvm::Error e = checkBatch(*version.module, version.assign.mesh))
-      return e;
-    return readBytes(version);
+    return checkBatch(*version.chosen, version.assign.mesh);
   }
 
   /// Rows of a micro-batch are the same on any mesh only where no rank has padding.
@@ -234,6 +340,7 @@ private:
   }
 
   static llvm::Error readBytes(Version &version) {
+    version.bytes.clear();
     func::FuncOp func = compiler::mainFunction(*version.module);
     const CostModel &model = version.assign.prices->model;
     for (BlockArgument argument : func.getArguments()) {
@@ -265,14 +372,15 @@ private:
     return network;
   }
 
-  llvm::Error cut() {
+  llvm::Error cut(CutMemory &memory) {
     std::vector<compiler::NetworkVersion> networks;
     for (size_t v = 0; v < versions_.size(); ++v)
       networks.push_back(versionOf(v));
     llvm::Expected<std::map<std::string, int>> given = strategies::givenStages(*versions_[0].module, user());
     if (!given)
       return given.takeError();
-    if (llvm::Error e = compiler::placeVersions(networks, of_, link_, limit_, std::move(*given)))
+    const compiler::PipelineCosts costs{link_, link_, memory.limit, places(), {}, {}, std::move(*given), memory.isHard};
+    if (llvm::Error e = compiler::placeVersions(networks, of_, costs, &memory.counted))
       return e;
     keepStages();
     if (llvm::Error e = checkUser())
@@ -324,12 +432,7 @@ private:
     fitted_.join = join;
     if (llvm::Error e = run_.dump(*fitted_.local, "5-local.mlir"))
       return e;
-    if (llvm::Error e =
-            compiler::planMemory(*fitted_.local, emitOptions(run_.options), &fitted_.times).moveInto(fitted_.memory))
-      return e;
-    if (int64_t(fitted_.memory.arenaBytes) > limit_)
-      return overLimit(run_, fitted_, limit_);
-    return llvm::Error::success();
+    return compiler::planMemory(*fitted_.local, emitOptions(run_.options), &fitted_.times).moveInto(fitted_.memory);
   }
 
   /// Every operator as it is in its stage.

@@ -61,7 +61,8 @@ struct Versions {
       version.bytes = [bytes](Value) { return bytes; };
       versions.push_back(std::move(version));
     }
-    llvm::Error e = compiler::placeVersions(versions, of, all, limit, std::move(given));
+    llvm::Error e = compiler::placeVersions(
+        versions, of, {all, all, limit, strategies::StagePlaces{int(of.size()), 1, false}, {}, {}, std::move(given)});
     return e ? llvm::toString(std::move(e)) : "";
   }
 
