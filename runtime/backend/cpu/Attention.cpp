@@ -101,10 +101,9 @@ private:
       std::fill(s + i * line_ + inside, s + i * line_ + used, outside);
       if (bias_)
         addBias(bias_ + g_.biasBase(batch, head) + (first + i) * g_.rowStride(), s + i * line_);
-      // The test is negated, so that nothing is skipped where a score is NaN.
-      if (skips && !(tells(known ? known + i : nullptr)
-                         ? outside - known[i] < kUnderflow
-                         : inside > 0 && outside - lineMaximum(s + i * line_, inside) < kUnderflow))
+      const bool isKnown = tells(known ? known + i : nullptr);
+      if (skips &&
+          !(isKnown ? underflows(nullptr, 0, known + i) : inside > 0 && underflows(s + i * line_, inside, nullptr)))
         skips = false;
     }
     if (!skips) {
@@ -114,15 +113,27 @@ private:
     }
     for (int64_t i = 0; i < rows; ++i) {
       float *line = s + i * line_;
-      if (tells(known ? known + i : nullptr)) {
-        exponentialLine(line, known[i], line, used);
-        continue;
+      const float *statistic = tells(known ? known + i : nullptr) ? known + i : nullptr;
+      // Exponentials that underflow take many times as long as others, so those beyond the diagonal are left out.
+      int64_t computed = std::min(used, g_.inside(first + i));
+      if (bias_ || computed == 0 || !underflows(line, computed, statistic))
+        computed = used;
+      if (statistic) {
+        exponentialLine(line, *statistic, line, computed);
+      } else {
+        const LineTotals totals = softmaxLine(line, line, computed);
+        if (made)
+          made[i] = float(double(totals.maximum) + std::log(totals.sum));
       }
-      const LineTotals totals = softmaxLine(line, line, used);
-      if (made)
-        made[i] = float(double(totals.maximum) + std::log(totals.sum));
+      std::fill(line + computed, line + used, 0.0f);
     }
     return used;
+  }
+
+  /// Whether the probability of keys beyond the diagonal is 0 in F32, in a row whose scores up to it are given, and its
+  /// statistic if that is known. Not where a score is NaN.
+  bool underflows(const float *scores, int64_t inside, const float *statistic) const {
+    return float(g_.outside) - (statistic ? *statistic : lineMaximum(scores, inside)) < kUnderflow;
   }
 
   void addBias(const float *bias, float *s) const {
