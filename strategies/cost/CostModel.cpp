@@ -356,19 +356,19 @@ double CostModel::loop(double operations, int bits, double streamed) const {
     return std::max(0.0, *measured - topology_.launch);
   // A core computes or waits for memory, and the search, which adds up operators, finds what the report says of loops.
   // On a device other threads compute meanwhile.
-  const double computing = operations / (topology_.rate(bits) * share_),
+  const double computing = operations / (topology_.loopRate(bits) * share_),
                moving = streamed / (topology_.memoryBandwidth * share_);
   return topology_.shared ? computing + moving : std::max(computing, moving);
 }
 
 double CostModel::throughMemory(double bytes) const { return loop(0, 32, bytes); }
 
-double CostModel::roofline(double flops, int bits, double streamed) const {
-  return std::max(flops / (topology_.rate(bits) * share_), throughMemory(streamed));
+double CostModel::roofline(double flops, double rate, double streamed) const {
+  return std::max(flops / (rate * share_), throughMemory(streamed));
 }
 
 Cost CostModel::kernel(double flops, int bits, double streamed) const {
-  return toNanoseconds(roofline(flops, bits, streamed) + topology_.launch);
+  return toNanoseconds(roofline(flops, topology_.rate(bits), streamed) + topology_.launch);
 }
 
 Cost CostModel::loopKernel(double operations, int bits, double streamed) const {
@@ -431,8 +431,9 @@ Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Stra
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  double seconds = cls.part == graph::LoopPart::None ? roofline(flops, cls.elementBits, streamed)
-                                                     : loop(flops, cls.elementBits, streamed);
+  const double rate = topology_.operatorRate(cls.sample->getName().getStringRef(), cls.elementBits);
+  double seconds =
+      cls.part == graph::LoopPart::None ? roofline(flops, rate, streamed) : loop(flops, cls.elementBits, streamed);
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))

@@ -135,7 +135,7 @@ private:
   /// Seconds of a loop without its launch: as loops of that size were measured, or estimated.
   double loop(double operations, int bits, double streamed) const;
   double throughMemory(double bytes) const;
-  double roofline(double flops, int bits, double streamed) const;
+  double roofline(double flops, double rate, double streamed) const;
   Cost narrowSum(const dist::Collective &sum, int64_t elementBytes) const;
   Cost factorSum(const dist::Collective &sum, int64_t elementBytes) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;

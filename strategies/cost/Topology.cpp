@@ -182,6 +182,8 @@ llvm::Expected<Topology> Topology::load(llvm::StringRef nameOrPath) {
     for (Topology &t : presets())
       if (machine == t.name)
         return t.withNodes(nodes);
+  if (nameOrPath.starts_with("{"))
+    return parse(nameOrPath, "text");
   auto file = llvm::MemoryBuffer::getFile(nameOrPath);
   if (!file)
     return llvm::createStringError("topology '%s' is neither a preset (%s; 16x8xh100 is 16 of the "
@@ -202,8 +204,8 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   if (json.is_discarded() || !json.is_object())
     return fail("topology " + origin.str() + ": not a JSON object");
   Reader r(json, origin.str());
-  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links", "axes", "network",
-           "beside"});
+  r.allow({"name", "devices", "flops", "loop_flops", "operators", "memory_bandwidth", "memory", "launch", "shared",
+           "links", "axes", "network", "beside"});
   Topology t;
   t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>() : origin.str();
   t.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
@@ -218,6 +220,16 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
       return fail(f.error());
   } else {
     r.complain("field 'flops' must be an object with the rate of f32");
+  }
+  if (json.contains("loop_flops"))
+    t.loopFlops = r.number("loop_flops", 1, 1e18, std::nullopt);
+  if (json.contains("operators")) {
+    if (!json["operators"].is_object())
+      return fail("topology " + origin.str() + ": field 'operators' must be an object");
+    Reader rates(json["operators"], origin.str() + ": operators");
+    for (const auto &item : json["operators"].items())
+      t.operators[item.key()] = rates.number(item.key().c_str(), 1, 1e18, std::nullopt);
+    r.adopt(rates);
   }
   t.memoryBandwidth = r.number("memory_bandwidth", 1, 1e18, std::nullopt);
   if (json.contains("memory") && json["memory"].is_string()) {
@@ -270,6 +282,10 @@ std::string Topology::toJson() const {
   nlohmann::ordered_json json = {{"name", name}, {"devices", devices}};
   for (auto [bits, rate] : flops)
     json["flops"]["f" + std::to_string(bits)] = rate;
+  if (loopFlops > 0)
+    json["loop_flops"] = loopFlops;
+  for (const auto &[op, rate] : operators)
+    json["operators"][op] = rate;
   json["memory_bandwidth"] = memoryBandwidth;
   json["memory"] = memory;
   json["launch"] = launch;
@@ -330,6 +346,11 @@ double Topology::share(int64_t ranks) const {
 double Topology::rate(int bits) const {
   auto it = flops.lower_bound(bits);
   return it != flops.end() ? it->second : flops.at(32);
+}
+
+double Topology::operatorRate(llvm::StringRef op, int bits) const {
+  auto it = operators.find(op.str());
+  return it == operators.end() ? rate(bits) : it->second * rate(bits) / rate(32);
 }
 
 Link Topology::link(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) const {

@@ -3,12 +3,14 @@
 // What the machine can do, as a person states it: rates of one device, memory, and the links between
 // devices. Nothing here is measured by Tessera (ProfileTable) and no formula lives here (CostModel).
 //
-// A topology is a preset (see `presetNames`) or a JSON file:
+// A topology is a preset (see `presetNames`), a JSON file, or the text of one:
 //
 //   {
 //     "name": "two servers",
 //     "devices": 16,                        // devices in the machine
 //     "flops": {"f64": 34e12, "f32": 67e12, "f16": 989e12},  // per second and device; f32 is required
+//     "loop_flops": 60e12,                  // optional: operations per second of loops; default: as flops
+//     "operators": {"graph.attention": 4e11},  // optional: of operators whose kernels do not compute as flops says
 //     "memory_bandwidth": 3.35e12,          // bytes per second and device
 //     "memory": "80GiB",                    // of one device: a number of bytes or text as --memory takes
 //     "launch": 4e-6,                       // seconds to start one kernel; default 0
@@ -69,7 +71,9 @@ struct Beside {
 struct Topology {
   std::string name;
   int64_t devices = 1;
-  std::map<int, double> flops; // bits of the element type -> operations per second
+  std::map<int, double> flops;             // bits of the element type -> operations per second
+  double loopFlops = 0;                    // operations per second of loops; 0: as flops
+  std::map<std::string, double> operators; // operations per second on float32 of operators that differ from flops
   double memoryBandwidth = 1;
   int64_t memory = 0; // bytes of one device
   double launch = 0;
@@ -79,7 +83,7 @@ struct Topology {
   std::map<std::string, Link> axes;
   Beside beside;
 
-  /// The preset of that name, N machines of it ("4x8xh100"), or the file at that path.
+  /// The preset of that name, N machines of it ("4x8xh100"), the text of a file ("{...}"), or the file at that path.
   static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);
   static llvm::Expected<Topology> parse(llvm::StringRef json, llvm::StringRef origin);
   static const std::vector<std::string> &presetNames();
@@ -96,6 +100,9 @@ struct Topology {
   double share(int64_t ranks) const;
   /// Operations per second for elements of `bits` bits: the entry, else that of the next wider type, else f32's.
   double rate(int bits) const;
+  /// The same for the kernel of an operator, and for loops.
+  double operatorRate(llvm::StringRef op, int bits) const;
+  double loopRate(int bits) const { return loopFlops > 0 ? loopFlops : rate(bits); }
   /// The link among the ranks of a group over these axes: the slowest that applies.
   Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
   /// The links of a group, innermost first. At each level, `members` ranks (or groups of the level below) exchange over

@@ -130,6 +130,23 @@ TEST_CASE("a measured kernel replaces the estimate") {
   llvm::consumeError(bad.takeError());
 }
 
+TEST_CASE("loops and operators compute at their own rates") {
+  Topology machine = simple();
+  machine.loopFlops = 1e8;
+  CHECK(CostModel(Mesh(), machine).loopKernel(1000, 32, 0) == 10000);
+  CHECK(CostModel(Mesh(), simple()).loopKernel(1000, 32, 0) == 1000);
+  Module m(kMlp);
+  Program program = llvm::cantFail(Program::analyse(m.func("train")));
+  Strategy whole;
+  whole.factors.resize(3);
+  for (const OperatorInfo &info : program.operators)
+    if (info.name == "fc1") {
+      const Cost before = CostModel(Mesh(), machine).compute(*info.cls, whole);
+      machine.operators["graph.matmul"] = machine.rate(32) / 4;
+      CHECK(CostModel(Mesh(), machine).compute(*info.cls, whole) == 4 * before);
+    }
+}
+
 TEST_CASE("measured loops replace the memory's bandwidth") {
   ProfileTable table = llvm::cantFail(
       ProfileTable::parse(R"({"kernels": {}, "loops": [[1000, 2e-6], [3000, 4e-6], [6000, 3e-6]]})", "profile.json"));

@@ -75,6 +75,32 @@ TEST_CASE("broken topologies are refused with the field's name") {
   CHECK_THAT(llvm::toString(missing.takeError()), Catch::Contains("8xh100"));
 }
 
+TEST_CASE("loops and operators of a topology may have rates of their own") {
+  const Topology plain = llvm::cantFail(Topology::parse(kTwoServers, "t.json"));
+  CHECK(plain.loopRate(32) == plain.rate(32));
+  CHECK(plain.loopRate(16) == plain.rate(16));
+  CHECK(plain.operatorRate("graph.attention", 16) == plain.rate(16));
+
+  std::string text = kTwoServers;
+  text.insert(text.rfind('}'), R"(, "loop_flops": 3, "operators": {"graph.attention": 5})");
+  const Topology read = llvm::cantFail(Topology::load(text)); // no file
+  for (const Topology &t : {read, llvm::cantFail(Topology::parse(read.toJson(), "written"))}) {
+    CHECK(t.loopRate(32) == 3);
+    CHECK(t.operatorRate("graph.attention", 32) == 5);
+    CHECK(t.operatorRate("graph.attention", 16) == 5 * t.rate(16) / t.rate(32));
+    CHECK(t.operatorRate("graph.conv", 32) == t.rate(32));
+  }
+
+  auto with = [](const std::string &field) {
+    std::string broken = kTwoServers;
+    broken.insert(broken.rfind('}'), ", " + field);
+    return errorOf(broken);
+  };
+  CHECK_THAT(with(R"("loop_flops": 0)"), Catch::Contains("'loop_flops' must be a number from 1"));
+  CHECK(with(R"("operators": 3)") == "topology t.json: field 'operators' must be an object");
+  CHECK_THAT(with(R"("operators": {"graph.conv": -1})"), Catch::Contains("operators: field 'graph.conv'"));
+}
+
 TEST_CASE("a topology says what collectives cost the kernels beside them") {
   std::string text = kTwoServers;
   text.insert(text.rfind('}'), R"(, "beside": {"slowdown": 0.3, "hand_over": 1e-5, "per_byte": 2e-10})");
