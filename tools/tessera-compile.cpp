@@ -15,6 +15,7 @@
 #include "tools/cli/CommandLine.h"
 #include "tools/cli/ParameterTable.h"
 #include "tools/cli/StatusLine.h"
+#include "tools/host/HostTopology.h"
 #include "tools/page/ReadPage.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -88,8 +89,13 @@ void declare(CLI::App &app, CommandLine &c) {
                  "JSON file with strategies for some operators, or a file of --save-strategies")
       ->type_name("FILE");
   app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")->type_name("FILE");
-  app.add_option("--topology", a.topology, "Machine: a preset, several of one (16x8xh100), or a JSON file")
-      ->check(suggest(strategies::Topology::presetNames(), /*orFile=*/true))
+  std::vector<std::string> machines = strategies::Topology::presetNames();
+  machines.insert(machines.begin(), kHostTopology.str());
+  app.add_option("--topology", a.topology,
+                 "Machine: host (this machine's cores, measured at the first use), a preset, several of one "
+                 "(16x8xh100), or a JSON file")
+      ->check(suggest(machines, /*orFile=*/true))
+      ->envname("TESSERA_TOPOLOGY")
       ->capture_default_str();
   app.add_option("--profile", a.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", a.memory, "Memory per rank, such as 16GiB (default: the topology's)");
@@ -366,7 +372,10 @@ rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
     if (rt::Recipe::leavesOut(name))
       continue;
     const bool flag = option->get_items_expected_max() == 0;
-    for (std::string value : option->results()) {
+    std::vector<std::string> values = option->results();
+    if (llvm::StringRef machine = c.compile.assign.topology; name == "--topology" && machine.starts_with("{"))
+      values = {machine.str()}; // as it was measured here: the machines that compile again are to write the same plan
+    for (std::string value : values) {
       if (llvm::is_contained({"--strategy", "--hybrid-options", "--profile", "--topology"}, name))
         keep(value);
       if (compiler::PipelineOptions pipeline; name == "--pipeline") {
@@ -478,6 +487,13 @@ int main(int argc, char **argv) {
       tellWarning(warning);
     return 0;
   }
+  c.compile.assign.topology = resolveTopology(
+      c.compile.assign.topology,
+      [&c](const std::string &line) {
+        if (!c.quiet)
+          rt::printError("tessera-compile: " + line);
+      },
+      tellWarning);
   if (!c.quiet && !c.json) {
     c.compile.watch = &watch;
     status.emplace(stdout, [&, begin = std::chrono::steady_clock::now()] {

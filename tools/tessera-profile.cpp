@@ -14,6 +14,10 @@
 //
 // writes the topology of this machine's cores as measured, or of its GPUs as nvidia-smi shows it, with measured copies.
 //
+//   tessera-profile --host
+//
+// keeps that of the cores for tessera-compile --topology host (tools/host/HostTopology.h).
+//
 //   tessera-profile --count plan/ --like 8xh100
 //
 // counts what a CUDA device would run of a plan: launches, bytes, operations, and what limits each kind of kernel.
@@ -32,6 +36,7 @@
 #include "tools/BackendName.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
+#include "tools/host/HostTopology.h"
 #include "tools/profile/CountPlan.h"
 #include "tools/profile/Measure.h"
 #include "tools/profile/Network.h"
@@ -52,7 +57,7 @@ constexpr char kCountOn[] = "8xh100"; // the device of --count, unless told othe
 
 struct CommandLine {
   std::string program, output, count, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
-  bool quiet = false, network = false, json = false, tf32 = false;
+  bool quiet = false, network = false, json = false, tf32 = false, host = false;
   int64_t largest = 0;
   MeasureOptions measure;
 };
@@ -92,6 +97,8 @@ llvm::Error complete(CommandLine &c) {
     return llvm::createStringError("--json is for --network without -o, which writes a JSON file");
   if ((c.network && c.output.empty()) || !c.count.empty())
     return llvm::Error::success();
+  if (c.host && c.device != "cpu")
+    return llvm::createStringError("--host is for this machine's cores: leave out --device, or take --write-topology");
   if (c.json)
     return llvm::createStringError("--json is for --network and --count: the other outputs are JSON files");
   if (!c.like.empty() && c.topology.empty())
@@ -99,8 +106,9 @@ llvm::Error complete(CommandLine &c) {
   if (!c.like.empty() && c.device == "cpu")
     return llvm::createStringError(
         "--like is for GPUs: add --device cuda, or leave it out to measure this machine's cores");
-  if (c.output.empty() && c.topology.empty())
-    return llvm::createStringError("give -o FILE and --mesh, --write-topology FILE, --count PLAN, or --network");
+  if (c.output.empty() && c.topology.empty() && !c.host)
+    return llvm::createStringError(
+        "give -o FILE and --mesh, --write-topology FILE, --host, --count PLAN, or --network");
   if (llvm::Error e = strategies::parseBytes(c.maxBytes).moveInto(c.measure.maxBytes))
     return e;
   if (c.output.empty())
@@ -148,6 +156,15 @@ llvm::Error run(CommandLine &c) {
   if (!c.topology.empty())
     if (llvm::Error e = writeTopology(c, progress))
       return e;
+  if (c.host) {
+    if (llvm::Error e = checkHostFolder())
+      return e;
+    llvm::Expected<strategies::Topology> machine = measureHost(c.measure, progress);
+    if (!machine)
+      return machine.takeError();
+    if (llvm::Error e = keepHostTopology(std::move(*machine)))
+      return e;
+  }
   if (c.output.empty())
     return llvm::Error::success();
   strategies::ProfileTable table;
@@ -199,10 +216,17 @@ int main(int argc, char **argv) {
                                   "its GPUs as nvidia-smi shows them")
                        ->type_name("FILE");
   auto *program = app.get_option("PROGRAM");
+  auto *host = app.add_flag("--host", c.host,
+                            "Measure this machine's cores for tessera-compile --topology host, again where they are, "
+                            "and keep the figures in the cache folder")
+                   ->excludes(output)
+                   ->excludes(topology)
+                   ->excludes(program);
   app.add_flag("--network", c.network,
                "Measure the links among the machines on which a launcher has started this program: as tessera-run "
                "--check, without a plan; with -o, collectives among those ranks into a profile")
       ->excludes(topology)
+      ->excludes(host)
       ->excludes(program);
   auto *count = app.add_option("--count", c.count,
                                "Count what a CUDA device would run of this plan, by kind of kernel: launches, bytes, "
@@ -210,6 +234,7 @@ int main(int argc, char **argv) {
                     ->type_name("PLAN")
                     ->excludes(output)
                     ->excludes(topology)
+                    ->excludes(host)
                     ->excludes(program)
                     ->excludes("--network");
   app.add_flag("--tf32", c.tf32, "With --count: as tessera-run --tf32 would bind it")->needs(count);

@@ -8,7 +8,6 @@
 #include <exception>
 #include <mutex>
 #include <new>
-#include <sched.h>
 #include <thread>
 #include <unistd.h>
 
@@ -74,14 +73,6 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
 }
 
 Status runRanks(int n, const std::function<Status(World &)> &body) { return runRanks(createThreadWorlds(n), body); }
-
-int availableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-    return CPU_COUNT(&set);
-  unsigned cores = std::thread::hardware_concurrency();
-  return cores ? int(cores) : 1;
-}
 
 int threadsPerRank(int localRanks, int localCores) {
   const int available = availableCores();

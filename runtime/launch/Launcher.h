@@ -21,8 +21,6 @@ Status runRanks(int n, const std::function<Status(World &)> &body);
 /// The same on existing worlds: for tests, and for one MPI process (n == 1).
 Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body);
 
-/// How many cores this process may use (its affinity mask, not the machine's size).
-int availableCores();
 /// The number of kernel threads per rank when `localRanks` ranks share the cores; at least one. `localCores` is the
 /// number of shared cores; this process may be bound to its own part of them already, which is then not divided again.
 /// With 0, the ranks share all cores that this process may use.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <latch>
+#include <sched.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -22,6 +23,14 @@ extern "C" void endAtOnce(int code, void *) {
 }
 
 } // namespace
+
+int availableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    return CPU_COUNT(&set);
+  unsigned cores = std::thread::hardware_concurrency();
+  return cores ? int(cores) : 1;
+}
 
 ThreadsAtWork::ThreadsAtWork() {
   // Registered anew by each one, since exit() begins with the function that was registered last. Libraries register

@@ -1,4 +1,4 @@
-//===- Threads.h - threads that the system refuses ------------------------------------------------===//
+//===- Threads.h - cores, and threads that the system refuses ------------------------------------------===//
 //
 // A container's limit on processes, or ulimit -u, counts threads. Libraries end the process where they get none, so
 // whoever lets them start some asks here first:
@@ -14,6 +14,9 @@
 #include <system_error>
 
 namespace tessera::rt {
+
+/// How many cores this process may use (its affinity mask, not the machine's size).
+int availableCores();
 
 /// Success if so many more threads can be had at once. None is left running.
 Status probeThreads(int count);

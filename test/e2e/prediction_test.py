@@ -151,10 +151,51 @@ def the_cores_of_a_machine_are_measured(c):
     expect(all(1e6 < topology["flops"][kind] < 1e13 for kind in ("f64", "f32", "f16")), topology["flops"])
     expect(1e6 < topology["memory_bandwidth"] < 1e13 and 0 < topology["launch"] < 1, topology)
     expect(topology["links"][-1]["devices"] == cores, topology["links"])
+    # An operation of a loop takes longer than one of a product, and so does one of attention.
+    rates = [topology["loop_flops"], topology["operators"]["graph.attention"], topology["operators"]["graph.attention_grad"]]
+    expect(all(1e6 < rate < topology["flops"]["f32"] for rate in rates), topology)
     c.compile("--topology", machine, mesh="2", out="measured")
     # What GPUs have is nothing that cores could be like.
     text = c.run("tessera-profile", "--write-topology", machine, "--like", "8xh100", code=2)
     expect("--device cuda" in text, text)
+
+
+@case
+def this_machine_is_measured_once(c):
+    cache, says = {"TESSERA_CACHE_DIR": str(c.folder / "cache")}, "measures this machine's cores"
+
+    def compiled(out, topology, **env):
+        return c.run("tessera-compile", c.models / "lenet_train.onnx", "--mesh", "2", "--dim", "batch=24", "--train", "--topology",
+                     topology, "-o", c.folder / out, **cache, **env)
+
+    def files(out):
+        return {f.name: f.read_bytes() for f in (c.folder / out).iterdir() if f.name != "compile.json"}
+
+    first, second = compiled("first", "host"), compiled("second", "host")
+    expect(says in first and cache["TESSERA_CACHE_DIR"] in first and "topology host" in first, first)
+    expect(says not in second and files("first") == files("second"), f"measured again: {second}")
+    # Whoever compiles again, elsewhere, has the same figures.
+    arguments = json.loads((c.folder / "first/compile.json").read_text())["arguments"]
+    measured = json.loads(next(a for a in arguments if a.startswith("--topology=")).removeprefix("--topology="))
+    expect(measured["devices"] == len(os.sched_getaffinity(0)) and measured["loop_flops"] > 0, measured)
+    compiled("third", json.dumps(measured))
+    expect(files("first") == files("third"), "the text of a topology is the topology")
+    text = compiled("four", "4xhost")
+    expect(says not in text and "topology 4xhost" in text, text)
+    # Another limit of the kernels is another machine. Asked to, it measures again.
+    c.run("tessera-profile", "--host", "--seconds", "0.001", "-q", **cache, ONEDNN_MAX_CPU_ISA="AVX2")
+    expect(says not in compiled("narrow", "host", ONEDNN_MAX_CPU_ISA="AVX2"), "measured by hand")
+    expect(len(list((c.folder / "cache").iterdir())) == 2, "two machines are kept")
+
+
+@case
+def a_machine_that_cannot_be_measured_is_the_preset(c):
+    text = c.run("tessera-compile", c.models / "lenet_train.onnx", "--mesh", "2", "--dim", "batch=24", "--train", "--topology", "2xhost",
+                 "-o", c.folder / "plan", TESSERA_CACHE_DIR="/proc/none")
+    expect("'cpu' stands in for 'host'" in text and "TESSERA_CACHE_DIR" in text and "topology 2xcpu" in text, text)
+    text = c.run("tessera-profile", "--host", "--seconds", "0.001", "-q", TESSERA_CACHE_DIR="/proc/none", code=1)
+    expect("no cache folder" in text and text.count("\n") == 1, text)
+    expect("--device" in c.run("tessera-profile", "--host", "--device", "cuda", code=2), "devices are measured otherwise")
 
 
 @case

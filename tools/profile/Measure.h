@@ -59,10 +59,10 @@ llvm::Error measureBeside(const MeasureOptions &options, strategies::ProfileTabl
 /// The seconds of an operator of one rank, run alone on as many threads at once as the mesh has ranks; the mean counts.
 llvm::Expected<double> timeOperator(mlir::Operation *op, const MeasureOptions &options);
 
-/// The topology of this machine's cores, each a device of a shared machine: rates of a product of 1,024 x 1,024
-/// matrices in three types and of a loop over 768 MiB, on all cores at once, and the link of which an all-reduce among
-/// threads would take as long as measured. The network is the preset's ("cpu"). Of the options, the time and the
-/// backend count.
+/// The topology of this machine's cores, each a device of a shared machine, on all of which kernels run at once:
+/// rates of a product of 1,024 x 1,024 matrices in three types, of attention, of a loop over 384 MiB and of one in
+/// the cache, and the link of which an all-reduce among threads would take as long as measured. The network is the
+/// preset's ("cpu"). Of the options, the time and the backend count.
 llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &options, const Progress &progress);
 
 /// The rates of a device for a topology: bytes per second of a copy on it (read and written), and seconds to start a

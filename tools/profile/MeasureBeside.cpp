@@ -4,6 +4,7 @@
 #include "runtime/backend/MachineRates.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/session/Platform.h"
+#include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,6 +2,7 @@
 #include "runtime/launch/SlurmTask.h"
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/launch/Launcher.h"
+#include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
