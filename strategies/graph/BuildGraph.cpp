@@ -467,32 +467,51 @@ private:
     return reads;
   }
 
-  /// Bytes that are live only while the operator runs, by option of its group; empty: none.
-  std::vector<int64_t> transient(int op) {
-    int c = built_.groups.ofOp[op];
-    size_t at = position(c, op);
-    std::vector<int64_t> bytes;
-    for (const GroupOption &option : options(c))
-      bytes.push_back(option.transient(at));
-    return llvm::any_of(bytes, [](int64_t b) { return b > 0; }) ? bytes : std::vector<int64_t>();
+  /// Bytes by option of a group, and the most of them.
+  struct Bytes {
+    Bytes() = default;
+    explicit Bytes(std::vector<int64_t> byOption)
+        : of(std::move(byOption)), most(*std::max_element(of.begin(), of.end())) {}
+    std::vector<int64_t> of;
+    int64_t most = 0;
+  };
+  using SharedBytes = std::shared_ptr<const Bytes>;
+  static SharedBytes sharedBytes(std::vector<int64_t> bytes) { return std::make_shared<const Bytes>(std::move(bytes)); }
+
+  /// What is live only while the operator runs.
+  const SharedBytes &transient(int op) {
+    const int c = built_.groups.ofOp[op];
+    const size_t at = position(c, op);
+    SharedBytes &known = transient_[{&options(c), at}];
+    if (!known) {
+      std::vector<int64_t> bytes;
+      for (const GroupOption &option : options(c))
+        bytes.push_back(option.transient(at));
+      known = sharedBytes(std::move(bytes));
+    }
+    return known;
   }
 
   /// What a group keeps in memory for a while.
   struct Live {
     int group;
-    std::vector<int64_t> bytes; // per option
+    SharedBytes bytes;
     LiveRange range;
     int64_t times = 1; // in the memory of all stages
   };
 
-  std::vector<int64_t> bytesOf(int c, Value v) {
+  const SharedBytes &bytesOf(int c, Value v) {
     const Handed &states = handed(c, v);
-    std::vector<int64_t> byState, bytes;
-    for (const auto &[id, copies] : states.things)
-      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), prices_.sharding(id)));
-    for (int32_t state : *states.ofOption)
-      bytes.push_back(byState[size_t(state)]);
-    return bytes;
+    SharedBytes &known = bytes_[{&states, v.getType().getAsOpaquePointer()}];
+    if (!known) {
+      std::vector<int64_t> byState, bytes;
+      for (const auto &[id, copies] : states.things)
+        byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), prices_.sharding(id)));
+      for (int32_t state : *states.ofOption)
+        bytes.push_back(byState[size_t(state)]);
+      known = sharedBytes(std::move(bytes));
+    }
+    return known;
   }
 
   /// What a result takes before the operator's own reshard of it, by option of its group.
@@ -510,7 +529,7 @@ private:
   /// What a view takes, by option of its group: nothing unless it hands on a copy.
   std::vector<int64_t> bytesOfCopies(int op, Value v) {
     const int c = built_.groups.ofOp[op];
-    std::vector<int64_t> bytes = bytesOf(c, v);
+    std::vector<int64_t> bytes = bytesOf(c, v)->of;
     for (auto [k, option] : llvm::enumerate(options(c)))
       if (option.strategy(position(c, op)).results.empty())
         bytes[k] = 0;
@@ -529,26 +548,23 @@ private:
       int c = built_.groups.ofOp[i];
       if (c < 0)
         continue;
-      if (std::vector<int64_t> bytes = transient(int(i)); !bytes.empty())
-        lives.push_back({c, std::move(bytes), {ranges.time(int(i)), ranges.time(int(i))}, inStage(int(i))});
+      if (const SharedBytes &bytes = transient(int(i)); bytes->most > 0)
+        lives.push_back({c, bytes, {ranges.time(int(i)), ranges.time(int(i))}, inStage(int(i))});
       for (Value v : program_.operators[i].op->getResults()) {
         // What updates the group's own argument lies as that does.
         std::optional<LiveRange> range = ranges.result(v, [&](unsigned arg) { return int(arg) == group(c).arg; });
         if (program_.operators[i].cls->addsUp) {
           // Carried as it is added up, and reduced behind the body.
-          lives.push_back({c, bytesAsMade(int(i), v), ranges.body()});
+          lives.push_back({c, sharedBytes(bytesAsMade(int(i), v)), ranges.body()});
           if (range)
             range->from = ranges.body().to + 1;
         }
         if (range && range->from <= range->to)
           lives.push_back({c, bytesOf(c, v), *range, inStage(int(i), v)});
         else if (program_.operators[i].mayKeepCopy)
-          lives.push_back({c, bytesOfCopies(int(i), v), ranges.copy(v), inStage(int(i), v)});
+          lives.push_back({c, sharedBytes(bytesOfCopies(int(i), v)), ranges.copy(v), inStage(int(i), v)});
       }
     }
-    for (Live &live : lives)
-      for (int64_t &bytes : live.bytes)
-        bytes *= live.times;
     return lives;
   }
 
@@ -574,7 +590,7 @@ private:
   static bool mustFit(const std::vector<Live> &lives, int64_t limit) {
     graph::MemoryLoad most;
     for (const Live &live : lives)
-      most.add(live.range.from, live.range.to, *std::max_element(live.bytes.begin(), live.bytes.end()));
+      most.add(live.range.from, live.range.to, live.times * live.bytes->most);
     return most.peak().bytes <= limit;
   }
 
@@ -587,18 +603,17 @@ private:
     std::map<std::pair<size_t, std::pair<int64_t, int64_t>>, size_t> places;
     std::vector<std::vector<WideUse>> uses(built_.wide.nodes.size());
     std::vector<std::vector<std::vector<int64_t>>> bytes(uses.size());
-    for (Live &live : lives) {
+    for (const Live &live : lives) {
       const int64_t from = live.range.from, to = live.range.to + 1;
       const size_t n = size_t(live.group);
       auto [it, fresh] = places.try_emplace({n, {from, to}}, uses[n].size());
       if (fresh) {
         uses[n].push_back({nullptr, from, to});
-        bytes[n].push_back(std::move(live.bytes));
-        continue;
+        bytes[n].emplace_back(live.bytes->of.size(), 0);
       }
       std::vector<int64_t> &sum = bytes[n][it->second];
       for (size_t k = 0; k < sum.size(); ++k)
-        sum[k] += live.bytes[k];
+        sum[k] += live.times * live.bytes->of[k];
     }
     std::map<std::vector<int64_t>, std::shared_ptr<const std::vector<int64_t>>> lists;
     for (size_t n = 0; n < uses.size(); ++n)
@@ -631,6 +646,8 @@ private:
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
   std::map<std::tuple<int, const Handed *, const Wanted *>, Table> tables_;
   std::map<std::pair<Table, int64_t>, Table> scaled_;
+  std::map<std::pair<const GroupOptions *, size_t>, SharedBytes> transient_; // by member
+  std::map<std::pair<const Handed *, const void *>, SharedBytes> bytes_;     // by type
   std::map<std::tuple<int, int64_t, const Handed *, std::vector<const Wanted *>>, std::shared_ptr<const SharedCopies>>
       copies_;
 };
