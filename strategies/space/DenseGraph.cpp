@@ -18,7 +18,7 @@ class Dense {
 public:
   Dense(const WideGraph &wide, const Kept &kept, const Offers &offers)
       : wide_(wide), kept_(kept), offers_(offers), sharesOf_(wide.nodes.size()), sets_(wide.shares.size()),
-        disjoint_(wide.shares.size(), -1) {
+        numbers_(wide.shares.size()), disjoint_(wide.shares.size(), -1), mostShared_(wide.shares.size(), kUnknown) {
     made_.shareOf.assign(wide.edges.size(), {-1, -1});
     for (size_t s = 0; s < wide.shares.size(); ++s) {
       const WideShare &share = wide.shares[s];
@@ -102,13 +102,23 @@ private:
   }
 
   /// Of copies of one share that the state may offer where the limit leaves none out: all of up to mostShared copies.
-  double numberOfSets(size_t share, int32_t row) const {
+  double numberOfSets(size_t share, int32_t row) {
+    auto [it, fresh] = numbers_[share].try_emplace(row, 0);
+    if (!fresh)
+      return it->second;
     const size_t offers = offersOf(share, row).size();
-    const size_t most = std::min(wide_.shares[share].copies->mostShared(), offers);
+    const size_t most = std::min(mostShared(share), offers);
     double sets = 1, sum = 1;
     for (size_t size = 1; size <= most && sum < double(offers_.mostSets); ++size)
       sum += sets *= double(offers - size + 1) / double(size);
-    return sum >= double(offers_.mostSets) ? std::numeric_limits<int32_t>::max() : sum;
+    return it->second = sum >= double(offers_.mostSets) ? std::numeric_limits<int32_t>::max() : sum;
+  }
+
+  size_t mostShared(size_t share) {
+    size_t &most = mostShared_[share];
+    if (most == kUnknown)
+      most = wide_.shares[share].copies->mostShared();
+    return most;
   }
 
   /// The sets of copies of one share that the state may offer; the empty one first.
@@ -121,7 +131,7 @@ private:
     if (disjoint_[share] < 0)
       disjoint_[share] = wide_.shares[share].disjoint(wide_);
     const bool disjoint = disjoint_[share] > 0;
-    const size_t most = wide_.shares[share].copies->mostShared();
+    const size_t most = mostShared(share);
     for (const Offer &offer : offersOf(share, row))
       for (size_t i = 0, before = sets.size(); i < before; ++i) {
         // Two copies are wanted by different readers, unless one reader may want both.
@@ -238,7 +248,10 @@ private:
   const Offers &offers_;
   std::vector<std::vector<size_t>> sharesOf_;                       // by producer
   std::vector<std::unordered_map<int32_t, std::vector<Set>>> sets_; // by share and state; looked up only
+  std::vector<std::unordered_map<int32_t, double>> numbers_;        // of sets; the same
   std::vector<signed char> disjoint_;                               // by share; -1: not known yet
+  static constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
+  std::vector<size_t> mostShared_; // by share
   DenseGraph made_;
 };
 
