@@ -123,10 +123,12 @@ private:
     return int64_t(sender.element.getIntOrFloatBitWidth() + 7) / 8;
   }
 
-  SentProgram scheduled(std::vector<std::vector<int>> messages) const {
+  /// Beside kernels where that takes less than `than`.
+  SentProgram scheduled(std::vector<std::vector<int>> messages,
+                        int64_t than = std::numeric_limits<int64_t>::max()) const {
     const graph::MessageFlow flow(program_.looped.flow, messages);
     const OverlapRule rule = ruleOf(flow);
-    return {std::move(messages), overlap(flow.flow, rule)};
+    return {std::move(messages), overlap(flow.flow, rule, than)};
   }
 
   /// Messages were chosen for a time line on which kernels keep their order. Beside kernels in another order the program
@@ -141,8 +143,8 @@ private:
       for (const auto &[message, first] : cuts(best.messages)) {
         if (better || tries-- == 0)
           break;
-        SentProgram trial = scheduled(withTwo(best.messages, message, first));
-        if (trial.beside && trial.beside->predicted < best.beside->predicted)
+        SentProgram trial = scheduled(withTwo(best.messages, message, first), best.beside->predicted);
+        if (trial.beside)
           better = std::move(trial);
       }
       if (!better)

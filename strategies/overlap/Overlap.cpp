@@ -51,17 +51,21 @@ public:
     return links;
   }
 
-  /// The best of some schedules with the collectives of `besideLinks` beside kernels.
-  std::optional<Overlap> schedule(const std::set<int> &besideLinks) {
+  /// The best of some schedules with the collectives of `besideLinks` beside kernels, if it takes less than `than`.
+  std::optional<Overlap> schedule(const std::set<int> &besideLinks, int64_t than) {
     for (auto [t, step] : llvm::enumerate(steps_))
       graph_.tasks[t].resources = resourcesOf(step, besideLinks);
     if (!fits_)
       return std::nullopt;
     std::optional<Overlap> best;
     auto keep = [&](const StartTimes &start) {
+      if (total(timesOf(start)) >= than) // without what slows kernels down
+        return;
       Overlap found = describe(start, besideLinks);
-      if (!best || found.predicted < best->predicted)
-        best = std::move(found);
+      if (found.predicted >= than)
+        return;
+      than = found.predicted;
+      best = std::move(found);
     };
     Decoder decoder(graph_);
     // The schedules that keep more in memory come later. Of equal ones the first is taken.
@@ -186,6 +190,20 @@ private:
     }
   }
 
+  std::vector<SectionTime> timesOf(const StartTimes &start) const {
+    std::vector<SectionTime> times;
+    for (const SectionMarks &marks : sections_)
+      times.push_back({marks.section, start[size_t(marks.end)] - start[size_t(marks.begin)]});
+    return times;
+  }
+
+  int64_t total(llvm::ArrayRef<SectionTime> sections) const {
+    int64_t sum = 0;
+    for (const SectionTime &time : sections)
+      sum += time.ns * (graph::inBody(time.section) ? rule_.runs : 1);
+    return sum;
+  }
+
   Overlap describe(const StartTimes &start, const std::set<int> &besideLinks) const {
     const Timeline line = simulate(graph_, start);
     assert(line.error.empty());
@@ -208,21 +226,14 @@ private:
       else if (found.beside[step])
         work[flow_.steps[step].section] += time.work * double(time.ns);
     }
-    for (const SectionMarks &marks : sections_)
-      found.sections.push_back({marks.section, start[size_t(marks.end)] - start[size_t(marks.begin)]});
-    auto total = [&] {
-      int64_t sum = 0;
-      for (const SectionTime &time : found.sections)
-        sum += time.ns * (graph::inBody(time.section) ? rule_.runs : 1);
-      return sum;
-    };
-    found.exposed = total() - kernels;
+    found.sections = timesOf(start);
+    found.exposed = total(found.sections) - kernels;
     if (const int64_t busy = line.busy[Lane]; busy > 0) {
       const auto hidden = double(busy - strategies::exposed(graph_, start, Lane, Processor));
       for (SectionTime &time : found.sections)
         time.ns += int64_t(work[time.section] * hidden / double(busy));
     }
-    found.predicted = total();
+    found.predicted = total(found.sections);
     return found;
   }
 
@@ -243,7 +254,7 @@ private:
 
 } // namespace
 
-std::optional<Overlap> overlap(const DataFlow &flow, const OverlapRule &rule) {
+std::optional<Overlap> overlap(const DataFlow &flow, const OverlapRule &rule, int64_t than) {
   Program program(flow, rule);
   const std::set<int> links = program.links();
   std::optional<Overlap> best;
@@ -252,8 +263,7 @@ std::optional<Overlap> overlap(const DataFlow &flow, const OverlapRule &rule) {
     for (auto [i, link] : llvm::enumerate(links))
       if (i >= kMostLinks || (left >> i & 1))
         beside.insert(link);
-    std::optional<Overlap> found = program.schedule(beside);
-    if (found && (!best || found->predicted < best->predicted))
+    if (std::optional<Overlap> found = program.schedule(beside, best ? best->predicted : than))
       best = std::move(found);
   }
   return best;

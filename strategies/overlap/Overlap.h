@@ -19,6 +19,7 @@
 #include "dialects/graph/flow/DataFlow.h"
 #include "strategies/time/TaskGraph.h"
 
+#include <limits>
 #include <optional>
 
 namespace tessera::strategies {
@@ -52,10 +53,12 @@ struct Overlap {
 };
 
 /// What takes the least time of a few schedules, with some collectives beside kernels: all of them, or all but those of
-/// some links where the program is faster so. Nothing if there are no collectives, or if no schedule fits `room`. The
-/// steps of the flow are in dependence order. A rank of a pipeline has several sections in its body, whose calls take
-/// turns; as in graph::lifetimes, what one leaves for another counts as if they ran one after the other.
-std::optional<Overlap> overlap(const graph::DataFlow &flow, const OverlapRule &rule);
+/// some links where the program is faster so. Nothing if there are no collectives, or if no schedule fits `room` and
+/// takes less than `than`. The steps of the flow are in dependence order. A rank of a pipeline has several sections in
+/// its body, whose calls take turns; as in graph::lifetimes, what one leaves for another counts as if they ran one
+/// after the other.
+std::optional<Overlap> overlap(const graph::DataFlow &flow, const OverlapRule &rule,
+                               int64_t than = std::numeric_limits<int64_t>::max());
 
 /// The time of the program if no collective runs beside kernels, in ns.
 int64_t inLine(const graph::DataFlow &flow, const OverlapRule &rule);

@@ -245,3 +245,15 @@ TEST_CASE("slower kernels make the section longer in which they are") {
   CHECK(found.sections[1].ns == 100);
   CHECK(found.predicted == 2 * 330);
 }
+
+TEST_CASE("a schedule is only looked for below the time that is given") {
+  Program p;
+  const int a = p.kernel({p.x}, 10), b = p.sum(a, 6);
+  p.kernel({b, p.kernel({a}, 8)}, 5);
+  const Overlap found = p.found();
+  CHECK(!overlap(p.flow, p.rule, found.predicted));
+  const std::optional<Overlap> below = overlap(p.flow, p.rule, found.predicted + 1);
+  REQUIRE(below);
+  CHECK(below->predicted == found.predicted);
+  CHECK(below->order == found.order);
+}
