@@ -23,7 +23,8 @@ public:
       : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), join_(join),
         resharded_(model.mesh()) {}
 
-  llvm::Expected<ProgramCost> run() {
+  /// Nothing if it takes `than` at least.
+  llvm::Expected<std::optional<ProgramCost>> run(Cost than) {
     addArguments();
     const size_t n = program_.operators.size();
     cost_.operators.resize(n);
@@ -37,7 +38,8 @@ public:
       return e;
     layOut();
     priceKernels();
-    joinCollectives();
+    if (!joinCollectives(than))
+      return std::nullopt;
     addMemory();
     return std::move(cost_);
   }
@@ -223,14 +225,17 @@ private:
       cost_.compute += cost_.operators[i].compute = repeated(costs_[stepOf_[i]], program_.operators[i].times);
   }
 
-  void joinCollectives() {
+  /// False if the program takes `than` at least.
+  bool joinCollectives(Cost than) {
     std::vector<graph::Sender> senders;
     for (const auto &[step, move] : moves_)
       senders.push_back({looped_->stepOf[step], (*move.price.list)[move.price.index].collective, move.element});
     const ProgramToSend whole{*looped_, costs_, senders, program_.parts, cost_.persistentBytes};
-    sent_ = sendProgram(model_, whole, join_);
     if (join_.overlap != Overlapping::Off)
       cost_.leastTime = leastTime(model_, whole);
+    if (cost_.leastTime >= than) // schedules are the most of the work
+      return false;
+    sent_ = sendProgram(model_, whole, join_);
     llvm::DenseMap<int, const graph::Sender *> senderAt; // by step
     for (const graph::Sender &sender : senders)
       senderAt.try_emplace(sender.step, &sender);
@@ -247,6 +252,7 @@ private:
       }
       cost_.joined += (int64_t(message.size()) - 1) * timesOf(message.front());
     }
+    return true;
   }
 
   /// How often a step of the loops runs.
@@ -299,7 +305,16 @@ int64_t bufferBytes(const OwnCollective &own) {
 }
 
 llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model, const JoinOptions &join) {
-  return Pricing(chosen, model, join).run();
+  llvm::Expected<std::optional<ProgramCost>> cost =
+      priceIfShorter(chosen, model, join, std::numeric_limits<Cost>::max());
+  if (!cost)
+    return cost.takeError();
+  return std::move(**cost);
+}
+
+llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &chosen, const CostModel &model,
+                                                          const JoinOptions &join, Cost than) {
+  return Pricing(chosen, model, join).run(than);
 }
 
 } // namespace tessera::strategies

@@ -78,6 +78,10 @@ int64_t bufferBytes(const OwnCollective &own);
 llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model,
                                          const JoinOptions &join = {});
 
+/// The same where the program may take less time than `than`; nothing if it cannot, whatever is sent when.
+llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &chosen, const CostModel &model,
+                                                          const JoinOptions &join, Cost than);
+
 } // namespace tessera::strategies
 
 #endif

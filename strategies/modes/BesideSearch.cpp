@@ -114,9 +114,13 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
       communication = planned.communication;
       continue;
     }
-    llvm::Expected<ProgramCost> priced = priceProgram(chosenIn(trial), model, rules.join);
+    // The next weights follow from what this one takes; the last one need not be priced where it cannot be better.
+    const Cost than = search + 1 < searches ? std::numeric_limits<Cost>::max() : planned.predicted();
+    std::optional<ProgramCost> priced;
+    if (llvm::Error e = priceIfShorter(chosenIn(trial), model, rules.join, than).moveInto(priced))
+      return e;
     if (!priced)
-      return priced.takeError();
+      break;
     compute = priced->compute;
     communication = priced->communication;
     if (priced->predicted() >= planned.predicted() || priced->peakBytes > rules.limit)

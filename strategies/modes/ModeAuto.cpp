@@ -52,10 +52,10 @@ llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssign
     }
   if (persistent > limit || sameCuts(data, function))
     return llvm::Error::success();
-  llvm::Expected<ProgramCost> other = priceProgram(chosenIn(data), model, join);
-  if (!other)
-    return other.takeError();
-  if (other->predicted() >= planned.predicted() || other->peakBytes > limit)
+  std::optional<ProgramCost> other;
+  if (llvm::Error e = priceIfShorter(chosenIn(data), model, join, planned.predicted()).moveInto(other))
+    return e;
+  if (!other || other->predicted() >= planned.predicted() || other->peakBytes > limit)
     return llvm::Error::success();
   const Cost cost = other->compute + other->communication; // as the search counts
   function.assignment = data.assignment;

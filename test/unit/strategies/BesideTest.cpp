@@ -1,6 +1,7 @@
 // Mode auto where collectives may run beside kernels: what it proves, and what it takes.
 #include "Programs.h"
 #include "strategies/cost/ProgramCost.h"
+#include "strategies/modes/Modes.h"
 
 using namespace tessera::strategies;
 
@@ -154,4 +155,22 @@ TEST_CASE("functions that are searched before the training step has ended take o
       changed += laid(1, Overlapping::Off, sum) != alone;
     }
   CHECK(changed > 0); // the others begin with the answer without hiding, which is not the last one there
+}
+
+TEST_CASE("a program that takes longer in any order is not laid out in time") {
+  Module m(kMlp);
+  const AssignOptions options = optionsFor("a=4", "data");
+  FunctionAssignment data(llvm::cantFail(Program::analyse(m.func("train"))));
+  REQUIRE(!assignData(data, options, {}));
+  const CostModel model(options.mesh, slowLinks(1e8, 1e-6));
+  JoinOptions join;
+  join.overlap = Overlapping::On;
+  const ProgramCost whole = llvm::cantFail(priceProgram(chosenIn(data), model, join));
+  REQUIRE(whole.leastTime > 0);
+  CHECK(!llvm::cantFail(priceIfShorter(chosenIn(data), model, join, whole.leastTime)));
+  const auto shorter = llvm::cantFail(priceIfShorter(chosenIn(data), model, join, whole.leastTime + 1));
+  REQUIRE(shorter);
+  CHECK(shorter->predicted() == whole.predicted());
+  CHECK(shorter->communication == whole.communication);
+  CHECK(shorter->peakBytes == whole.peakBytes);
 }
