@@ -89,26 +89,39 @@ Cost tessera::strategies::provenBound(double bound) {
   return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
 }
 
-bool tessera::strategies::eliminateFlat(const FlatProblem &flat, double tableLimit, double totalLimit, Answer &answer,
-                                        double &least, double &work) {
-  if (flat.hasMemory())
-    return false;
+static EliminationPlan planOf(const FlatProblem &flat, double tableLimit, double totalLimit) {
   std::vector<int32_t> sizes;
-  std::vector<const double *> unary;
   std::vector<EliminationEdge> edges;
   for (int32_t v = 0; v < flat.count(); ++v) {
     sizes.push_back(flat.size(v));
-    unary.push_back(&flat.costs[flat.first[v]]);
     for (const FlatLink &link : flat.links[v])
       if (link.other > v)
         edges.push_back({v, link.other, &flat.matrices[link.to], &flat.matrices[link.from]});
   }
-  EliminationPlan plan(sizes, edges, {tableLimit, totalLimit});
+  return EliminationPlan(sizes, edges, {tableLimit, totalLimit});
+}
+
+bool tessera::strategies::eliminateFlat(const FlatProblem &flat, double tableLimit, double totalLimit, Answer &answer,
+                                        double &least, double &work) {
+  if (flat.hasMemory())
+    return false;
+  EliminationPlan plan = planOf(flat, tableLimit, totalLimit);
   if (!plan.fits())
     return false;
+  std::vector<const double *> unary;
+  for (int32_t v = 0; v < flat.count(); ++v)
+    unary.push_back(&flat.costs[flat.first[v]]);
   least = flat.constant + plan.run(unary, answer);
   work += plan.entries();
   return true;
+}
+
+double tessera::strategies::eliminationEntries(const FlatProblem &flat, double tableLimit, double totalLimit) {
+  const double never = std::numeric_limits<double>::infinity();
+  if (flat.hasMemory())
+    return never;
+  const EliminationPlan plan = planOf(flat, tableLimit, totalLimit);
+  return plan.fits() ? plan.entries() : never;
 }
 
 size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &flat, const Dual &dual, double cutoff) {

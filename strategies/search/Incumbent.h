@@ -65,6 +65,9 @@ Cost provenBound(double bound);
 bool eliminateFlat(const FlatProblem &flat, double tableLimit, double totalLimit, Answer &answer, double &least,
                    double &work);
 
+/// How many entries the tables of that have; infinity if it cannot be done.
+double eliminationEntries(const FlatProblem &flat, double tableLimit, double totalLimit);
+
 /// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
 /// sets problem.infeasible if a variable has none left.
 size_t fixOptions(Problem &problem, const FlatProblem &flat, const Dual &dual, double cutoff);

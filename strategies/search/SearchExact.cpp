@@ -27,6 +27,7 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 using namespace tessera::strategies;
 
@@ -82,6 +83,8 @@ constexpr double kFoldGap = 0.02;       // relative: nearer to the bound equal c
 // Elimination of all variables:
 constexpr double kMostTable = 1 << 25;  // entries of one table; same
 constexpr double kMostTables = 1 << 27; // entries of all tables; same
+constexpr double kDearTables = 1 << 24; // the same; with more, what an answer that is known excludes goes first
+constexpr double kExcludeShare = 0.25;  // of the steps of such an elimination: to improve that answer before
 // Counted work, steps:
 constexpr double kFlattenWork = 20;   // per entry: reducing and flattening walk over the matrices often
 constexpr double kTreeRootWork = 10;  // per entry: copying a problem
@@ -114,6 +117,7 @@ public:
 
 private:
   bool round(Scope &scope);
+  bool excludeBefore(Scope &scope, const FlatProblem &flat, double entries);
   enum class Next { Phase, Round, Proven };
   Next phase(Scope &scope, const FlatProblem &flat, Dual &dual, BothSides &sides, std::vector<Neighbourhood> &searches,
              int number, double &share);
@@ -174,6 +178,7 @@ private:
   Annealing annealing_;                  // goes on from round to round
   uint64_t streams_ = 0;                 // random streams handed out
   bool triedFold_ = false;
+  bool excluded_ = false;                     // what is in no better answer has gone before elimination
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
 
@@ -395,6 +400,38 @@ void ExactSearch::startFolded(const Problem &problem) {
   log("folded %zu variables to %d: best %ld", problem.variables.size(), fold.groups, long(best_.solution.cost));
 }
 
+/// Raises the bound and improves the answer for a short while. True if options go that are in no better answer, or
+/// nothing better is left.
+bool ExactSearch::excludeBefore(Scope &scope, const FlatProblem &flat, double entries) {
+  Dual dual(flat);
+  for (int passes = 0; passes < kLeastPasses; ++passes) { // however near the answer is
+    dual.pass();
+    best_.work += dual.passWork();
+  }
+  dual.restoreBest();
+  dual.pass();
+  dual.pass();
+  best_.raise(provenBound(dual.best()));
+  Neighbourhood search(flat, dual.answer(), {}, options_.seed * kSeedStride + streams_++); // one, on any threads
+  double spent = 0, before = 0;
+  do {
+    before = search.bestCost();
+    this->search(search, kFirstShare);
+    spent += kFirstShare;
+  } while (spent < kExcludeShare * entries && search.bestCost() < before * (1 - kWorthMore) && !best_.expired());
+  best_.work += spent;
+  if (search.fits() && search.bestCost() < target())
+    best_.offer(scope, flat, search.best());
+  Problem smaller(scope.problem);
+  dual.moveInto(smaller);
+  const size_t dropped = fixOptions(smaller, flat, dual, target());
+  log("%zu of %zu options excluded before elimination", dropped, flat.costs.size());
+  if (dropped == 0 && !smaller.infeasible)
+    return false;
+  scope.problem = std::move(smaller);
+  return true;
+}
+
 /// One round on the present problem; false when there is nothing more to do.
 bool ExactSearch::round(Scope &scope) {
   Problem &problem = scope.problem;
@@ -405,6 +442,10 @@ bool ExactSearch::round(Scope &scope) {
   best_.work += kFlattenWork * double(flat.matrices.size() + flat.extras.size());
   Answer answer;
   double least;
+  if (options_.start && best_.found() && !std::exchange(excluded_, true))
+    if (const double entries = eliminationEntries(flat, kMostTable, kMostTables);
+        entries > kDearTables && std::isfinite(entries) && excludeBefore(scope, flat, entries))
+      return round(scope);
   if (eliminateFlat(flat, kMostTable, kMostTables, answer, least, best_.work)) {
     best_.offer(scope, flat, answer);
     return conclude(), false;

@@ -324,3 +324,35 @@ TEST_CASE("a search without time returns a greedy answer that fits") {
     CHECK(s.lowerBound <= s.cost);
   }
 }
+
+TEST_CASE("an elimination that takes long finds the best answer, whatever answer is known before") {
+  // Eliminating all of such a group takes a table of 8^8 entries.
+  constexpr int kGroup = 8, kNodes = 3 * kGroup, kOptions = 8;
+  std::mt19937_64 random(1);
+  auto draw = [&](int most) { return Cost(random() % uint64_t(most)); };
+  StrategyGraph g;
+  for (int n = 0; n < kNodes; ++n) {
+    StrategyNode node;
+    for (int s = 0; s < kOptions; ++s)
+      node.costs.push_back(draw(150));
+    g.addNode(node);
+  }
+  for (int a = 0; a < kNodes; ++a)
+    for (int b = a + 1; b < kNodes; ++b)
+      if (a / kGroup == b / kGroup) {
+        std::vector<Cost> costs;
+        for (int s = 0; s < kOptions * kOptions; ++s)
+          costs.push_back(draw(50));
+        g.addEdge(a, b, costs);
+      }
+  const Solution whole = search(g);
+  REQUIRE(whole.optimal);
+  const Choice bad(kNodes, 0);
+  for (const Choice &start : {bad, whole.choice}) {
+    SearchOptions options;
+    options.start = &start;
+    const Solution found = search(g, options);
+    CHECK(found.optimal);
+    CHECK(found.cost == whole.cost);
+  }
+}
