@@ -68,11 +68,12 @@ public:
     if (functions_.empty())
       return llvm::Error::success();
     Found first;
-    choose(0, options_, prices_, {}, first, [&](const FunctionAssignment &answer, const ProgramCost &planned) {
+    choose(0, options_, prices_, {}, first, [&](const FunctionAssignment &answer, int64_t peakBytes) {
+      if (others_ || isLast(peakBytes))
+        return;
       SharedShardings likely;
       answer.publish(likely);
-      if (!isLast(planned.peakBytes))
-        beginOthers(std::move(likely));
+      beginOthers(std::move(likely));
     });
     SharedShardings shared;
     if (llvm::Error e = take(first, shared))

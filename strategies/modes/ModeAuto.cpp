@@ -99,17 +99,23 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   const bool isDefault = options.searcher.empty();
   const bool hides = options.join.overlap != Overlapping::Off && isDefault && mayHide(model);
   AutoSearch search(function, options, prices, shared, *fixed, data, report);
-  auto take = [&](const Searched &searched, FunctionAssignment &to) {
+  auto apply = [&](const Searched &searched, FunctionAssignment &to) {
     applyChoice(to, options.mesh, searched.built, searched.solution.choice);
     to.finishResults();
-    return priceProgram(chosenIn(to), model, joinOf(options));
   };
+  auto price = [&](const FunctionAssignment &of) { return priceProgram(chosenIn(of), model, joinOf(options)); };
   // Whole groups leave less to choose, and what is found for them is a good answer to begin with.
   Searched whole = search.run(Groups::Whole, nullptr, hides), split;
   std::optional<FunctionAssignment> inWhole;
-  if (whole.found())
-    if (llvm::Error e = take(whole, inWhole.emplace(function)).moveInto(planned))
+  if (whole.found()) {
+    apply(whole, inWhole.emplace(function));
+    // Where every choice fits, no price is needed to know that this one does.
+    if (hides && answered && !options.splitGroups &&
+        whole.built.wide.memoryLimit == std::numeric_limits<int64_t>::max())
+      answered(*inWhole, 0);
+    if (llvm::Error e = price(*inWhole).moveInto(planned))
       return e;
+  }
   // If the plan does not fit, this is searched again in another way (compiler/driver/FitMemory.cpp).
   const bool splits =
       isDefault && options.splitGroups && (!inWhole || (planned.peakBytes <= limit && maySplit(whole.built.wide)));
@@ -131,7 +137,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   const Searched *taken = &whole;
   if (split.found()) {
     FunctionAssignment inSplit = function;
-    llvm::Expected<ProgramCost> other = take(split, inSplit);
+    apply(split, inSplit);
+    llvm::Expected<ProgramCost> other = price(inSplit);
     if (!other)
       return other.takeError();
     const bool fits = other->peakBytes <= limit, wholeFits = inWhole && planned.peakBytes <= limit;
@@ -156,7 +163,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (hides && planned.peakBytes <= limit) {
     const auto begun = std::chrono::steady_clock::now();
     if (answered)
-      answered(function, planned);
+      answered(function, planned.peakBytes);
     auto searchAgain = [&](Searched &searched, bool prove) {
       const std::vector<int32_t> choice =
           taken == &searched ? searched.choice() : likestOptions(searched.all, function);

@@ -21,8 +21,9 @@ llvm::Error checkMesh(const AssignOptions &options);
 llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// Operators take the user's strategies; every other operator cuts its batch.
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
-/// Is told an answer, and what it costs, while the search goes on: it seldom changes how parameters lie.
-using OnAnswer = std::function<void(const FunctionAssignment &, const ProgramCost &)>;
+/// Is told an answer that fits, and the bytes of a rank that it needs (0: where all answers fit they are not counted),
+/// while the search goes on: it seldom changes how parameters lie.
+using OnAnswer = std::function<void(const FunctionAssignment &, int64_t)>;
 /// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out, and
 /// `planned` what the choice costs as it will be partitioned. `bound` tells `search` the rest. `answered` may be empty.
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, Prices &prices,

@@ -5,17 +5,18 @@ namespace tessera::strategies {
 OtherFunctions::OtherFunctions(size_t count, const AssignOptions &options, const Prices &prices, SharedShardings shared,
                                Choose choose)
     : found(count), shared_(std::move(shared)) {
-  for (size_t i = 0; i < count; ++i)
-    prices_.push_back(std::make_unique<Prices>(prices, int(i) + 1));
+  const int threads = int(std::min(size_t(std::max(1, options.exactThreads)), count + 1));
+  for (int thread = 0; thread < threads; ++thread)
+    prices_.push_back(std::make_unique<Prices>(prices, thread));
   AssignOptions with = options;
   with.outdated = &outdated_;
-  auto work = [this, with = std::move(with), choose = std::move(choose)](size_t i, size_t) {
+  auto work = [this, with = std::move(with), choose = std::move(choose)](size_t i, size_t thread) {
     AssignOptions own = with;
     if (i > 0)
       own.watch = nullptr; // it is told of one search
-    choose(i + 1, own, *prices_[i], shared_, found[i]);
+    choose(i + 1, own, *prices_[thread], shared_, found[i]);
   };
-  pieces_ = std::make_unique<PiecesBeside>(options.exactThreads - 1, count, std::move(work));
+  pieces_ = std::make_unique<PiecesBeside>(threads - 1, count, std::move(work));
 }
 
 OtherFunctions::~OtherFunctions() {

@@ -52,7 +52,7 @@ public:
 private:
   const SharedShardings shared_;
   std::atomic<bool> outdated_{false};
-  std::vector<std::unique_ptr<Prices>> prices_; // by function: one thread may use them at a time
+  std::vector<std::unique_ptr<Prices>> prices_; // by thread: a function is priced with what those before it asked for
   std::unique_ptr<PiecesBeside> pieces_;
 };
 
