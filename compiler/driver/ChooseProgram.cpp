@@ -21,7 +21,8 @@ static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::Ass
       return e;
     assign.mesh = result.meshes.front().mesh;
     assign.prices = std::move(result.meshes.front().prices);
-    // The mesh is searched again. After an interrupt it is worth what it was worth before.
+    assign.known = std::move(result.meshes.front().known);
+    // The mesh may be searched again. After an interrupt it is worth what it was worth before.
     if (const double before = result.meshes.front().work; run.stopped()) {
       const double most = assign.searchWork;
       run.hurry(assign);
@@ -71,11 +72,11 @@ llvm::Expected<FittedProgram> chooseProgram(Compilation &run, bool explain, FitP
   result.roles = model.roles;
   result.warnings = model.warnings;
   strategies::AssignOptions assign = run.assign;
+  assign.explain = explain;
   if (llvm::Error e = chooseMesh(run, *model.module, assign, result))
     return e;
   sayHowBatchIsCut(run, *model.module, assign.mesh, result);
   assign.prices = strategies::pricesOf(assign);
-  assign.explain = explain;
   llvm::Expected<FittedProgram> fitted =
       chosen ? std::move(chosen->fitted)
              : fitWithRecompute(run, *model.module, assign, run.ownMeshes.empty() ? fit : fitOwnMeshes);

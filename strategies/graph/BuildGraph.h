@@ -27,6 +27,7 @@ namespace tessera::strategies {
 /// reads is in its memory for several micro-batches at once.
 struct PipelineShare {
   int64_t stages = 1, held = 1;
+  bool operator==(const PipelineShare &) const = default;
 };
 
 struct BuiltGraph {

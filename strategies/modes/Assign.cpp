@@ -1,4 +1,5 @@
 #include "strategies/modes/Assign.h"
+#include "strategies/modes/KnownAnswer.h"
 #include "strategies/modes/Modes.h"
 #include "strategies/modes/OtherFunctions.h"
 
@@ -105,11 +106,20 @@ private:
         return program.takeError();
       FunctionAssignment function(std::move(*program));
       ProgramCost cost;
-      const bool isAuto = options_.mode == "auto";
-      if (llvm::Error e = isAuto ? assignAuto(function, with, prices, shared, found.search, cost, found.bound, answered)
-                          : options_.mode == "data" ? assignData(function, options_, shared)
-                                                    : assignSemiAuto(function, options_, shared))
+      const bool isAuto = options_.mode == "auto",
+                 isKnown = f == 0 && with.known && with.known->answers(function, with);
+      if (isKnown) {
+        with.known->take(function, found.search, cost, found.bound);
+        if (with.proveBeside)
+          found.bound.begin(with.exactThreads);
+      } else if (llvm::Error e =
+                     isAuto ? assignAuto(function, with, prices, shared, found.search, cost, found.bound, answered)
+                     : options_.mode == "data" ? assignData(function, options_, shared)
+                                               : assignSemiAuto(function, options_, shared)) {
         return e;
+      }
+      if (f == 0 && isAuto && with.keep)
+        *with.keep = KnownAnswer::of(function, with, found.search, cost, found.bound);
       if (!isAuto)
         if (llvm::Error e = priceProgram(chosenIn(function), prices.model, joinOf(options_)).moveInto(cost))
           return e;

@@ -49,11 +49,17 @@ public:
   const bool ofOneThread = false;
 };
 
+class KnownAnswer;
+
 struct AssignOptions {
   std::string mode = "data"; // one of modeNames()
   Mesh mesh;
   Topology topology;
   ProfileTable profile;
+  /// What is known of the first function on `mesh` (KnownAnswer.h); null: nothing.
+  std::shared_ptr<KnownAnswer> known;
+  /// Where that is kept, if another search would find it again; null: nowhere.
+  std::shared_ptr<KnownAnswer> *keep = nullptr;
   /// The module is reproducible (dialects/dist/leaves/Leaves.h).
   bool reproducible = false;
   /// Those of `mesh`, `topology` and `profile`; null: they are made where they are needed.

@@ -79,6 +79,7 @@ Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool pa
     --own.watch->running;
   report_.solveSeconds += since(begun);
   report_.work += found.solution.work;
+  report_.limited |= found.solution.limited;
   report_.stopped |= !stoppedBefore_ && options_.stop && *options_.stop && !found.solution.optimal;
   Searched searched{{}, optionsOf(built), std::move(found.solution), found.memoryPeak};
   narrow(built, std::move(found.dense));

@@ -69,6 +69,13 @@ bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
   return a.assignment.strategies == b.assignment.strategies && a.args == b.args && a.results == b.results;
 }
 
+void BesideBound::begin(int threads) {
+  if (!look_)
+    return;
+  const auto when = std::launch::deferred | (threads > 1 ? std::launch::async : std::launch::deferred);
+  found_ = std::async(when, std::exchange(look_, nullptr));
+}
+
 void BesideBound::tell(SearchReport &report) {
   if (!found_.valid())
     return;
@@ -82,6 +89,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
                          BesideBound &bound) {
   SearchOptions options = rules.first;
   options.work = std::max(kLeastWork, std::min(kWorkOfBudget * rules.first.work, kWorkOfFirst * report.work));
+  report.limited |= kWorkOfBudget * rules.first.work < kWorkOfFirst * report.work;
   options.tooDear = std::numeric_limits<Cost>::max();
   options.watch = nullptr; // which shows the sum
   const std::string searcher = report.searcher;
@@ -137,7 +145,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     report.optimal = false;
   }
   // For the bound alone, without answers to price.
-  if (!rules.prove)
+  if (rules.proof == BesideRules::Proof::None)
     return llvm::Error::success();
   options.boundAlone = true;
   options.threads = 1; // it may depend on their number
@@ -167,9 +175,9 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     }
     return best;
   };
-  // Where the system gives no thread, it is looked for when it is asked for.
-  const auto when = std::launch::deferred | (options.exactThreads > 1 ? std::launch::async : std::launch::deferred);
-  bound = BesideBound(std::async(when, std::move(prove)));
+  bound = BesideBound(std::move(prove));
+  if (rules.proof == BesideRules::Proof::Now)
+    bound.begin(options.exactThreads);
   return llvm::Error::success();
 }
 

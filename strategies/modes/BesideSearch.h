@@ -6,7 +6,7 @@
 // one is taken. Each bound holds for every step, whatever is hidden.
 //
 // The last search looks for a bound alone. Nothing waits for it: it runs on another thread while the caller goes on,
-// with the next function for example.
+// with the next function for example, or begins later.
 //
 //   BesideBound bound;
 //   if (mayHide(model))
@@ -24,19 +24,20 @@
 #include "strategies/search/Search.h"
 #include "strategies/space/FunctionAssignment.h"
 
+#include <functional>
 #include <future>
 
 namespace tessera::strategies {
 
 struct BesideRules {
-  int64_t limit;       // bytes per rank
-  JoinOptions join;    // how collectives are sent
-  SearchOptions first; // of the search that found the first answer
-  double work;         // that it did
-  bool prove = true;   // once more for the bound alone
+  int64_t limit;                                            // bytes per rank
+  JoinOptions join;                                         // how collectives are sent
+  SearchOptions first;                                      // of the search that found the first answer
+  double work;                                              // that it did
+  enum class Proof { None, Later, Now } proof = Proof::Now; // once more for the bound alone
 };
 
-/// A bound that is still looked for.
+/// A bound that is still looked for, or will be.
 class BesideBound {
 public:
   BesideBound() = default;
@@ -44,11 +45,14 @@ public:
     Cost bound = 0;
     double work = 0;
   };
-  explicit BesideBound(std::future<Found> found) : found_(std::move(found)) {}
-  /// Waits for it.
+  explicit BesideBound(std::function<Found()> look) : look_(std::move(look)) {}
+  /// On another thread where there are several. Where the system gives none, it is looked for when it is asked for.
+  void begin(int threads);
+  /// Waits for it, if it has begun.
   void tell(SearchReport &report);
 
 private:
+  std::function<Found()> look_;
   std::future<Found> found_;
 };
 

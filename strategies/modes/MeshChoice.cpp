@@ -13,6 +13,8 @@ namespace tessera::strategies {
 namespace {
 
 constexpr size_t kMaxAxes = 3;
+/// To explain the answers for so many takes less time than to search for one of them again.
+constexpr size_t kFewMeshes = 3;
 
 void factorise(int64_t rest, std::vector<int64_t> &sizes, std::vector<std::vector<int64_t>> &found) {
   if (rest == 1) {
@@ -64,25 +66,28 @@ std::vector<Entry> signature(const Mesh &mesh, const Topology &topology) {
   return all;
 }
 
-/// The prices of the mesh that comes first so far. Those of all meshes together would take much memory.
-class BestPrices {
+/// What is known of the mesh that comes first so far. All meshes together would take much memory.
+class BestMesh {
 public:
-  void offer(Cost predicted, size_t mesh, std::shared_ptr<Prices> prices) {
+  void offer(Cost predicted, size_t mesh, std::shared_ptr<Prices> prices, std::shared_ptr<KnownAnswer> answer) {
     const std::lock_guard lock(mutex_);
     if (!prices_ || std::pair(predicted, mesh) < std::pair(predicted_, mesh_)) {
       predicted_ = predicted;
       mesh_ = mesh;
       prices_ = std::move(prices);
+      answer_ = std::move(answer);
     }
   }
   size_t mesh() const { return mesh_; }
   const std::shared_ptr<Prices> &prices() const { return prices_; }
+  const std::shared_ptr<KnownAnswer> &answer() const { return answer_; }
 
 private:
   std::mutex mutex_;
   Cost predicted_ = kForbidden;
   size_t mesh_ = 0;
   std::shared_ptr<Prices> prices_;
+  std::shared_ptr<KnownAnswer> answer_;
 };
 
 } // namespace
@@ -107,7 +112,8 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   AssignOptions own = options;
   own.searchWork = options.searchWork / double(meshes.size());
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
-  own.prices = nullptr;  // every mesh has its own
+  own.explain = options.explain && meshes.size() <= kFewMeshes;
+  own.prices = nullptr; // every mesh has its own
   own.splitGroups = false;
   own.firstOnly = true; // meshes are compared by the first function
   own.proveBeside = false;
@@ -122,7 +128,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
     ++watch->running;
   }
   std::vector<MeshCandidate> list(meshes.size());
-  BestPrices best;
+  BestMesh best;
   mlir::parallelFor(module.getContext(), 0, meshes.size(), [&](size_t i) {
     MeshCandidate &candidate = list[i];
     candidate.mesh = std::move(meshes[i]);
@@ -131,6 +137,8 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
     if (options.stop && *options.stop)
       with.searchWork = std::min(with.searchWork, kHurriedWork);
     with.prices = pricesOf(with);
+    std::shared_ptr<KnownAnswer> kept;
+    with.keep = &kept;
     OwningOpRef<ModuleOp> copy(module.clone());
     AssignReport report;
     if (llvm::Error e = assignStrategies(*copy, with, report)) {
@@ -140,7 +148,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
       candidate.communication = step->exposed();
       candidate.peakBytes = step->peakBytes;
       candidate.work = step->search.work;
-      best.offer(candidate.predicted, i, with.prices);
+      best.offer(candidate.predicted, i, with.prices, std::move(kept));
     }
     if (watch)
       ++watch->part;
@@ -152,6 +160,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   if (llvm::all_of(list, [](const MeshCandidate &c) { return !c.error.empty(); }))
     return llvm::createStringError("%s", list.front().error.c_str());
   list[best.mesh()].prices = best.prices();
+  list[best.mesh()].known = best.answer();
   llvm::stable_sort(list, [](const MeshCandidate &a, const MeshCandidate &b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.predicted < b.predicted;
   });

@@ -27,6 +27,7 @@ struct MeshCandidate {
   std::string error;     // empty: strategies were found
   /// With which the search goes on on the mesh that is taken; null of all others.
   std::shared_ptr<Prices> prices;
+  std::shared_ptr<KnownAnswer> known; // the same: AssignOptions::known
 };
 
 /// All sensible meshes for `options.mesh.numRanks()` ranks, the cheapest first. `options.mode` assigns strategies on

@@ -164,23 +164,25 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     const auto begun = std::chrono::steady_clock::now();
     if (answered)
       answered(function, planned.peakBytes);
-    auto searchAgain = [&](Searched &searched, bool prove) {
+    using Proof = BesideRules::Proof;
+    auto searchAgain = [&](Searched &searched, Proof proof) {
       const std::vector<int32_t> choice =
           taken == &searched ? searched.choice() : likestOptions(searched.all, function);
       searched.all.wide = std::move(searched.built.wide);
       return searchBeside(function, std::move(searched.all), choice,
-                          {limit, joinOf(options), search.options(), searched.solution.work, prove}, model, report,
+                          {limit, joinOf(options), search.options(), searched.solution.work, proof}, model, report,
                           planned, bound);
     };
     if (split.found() && whole.found()) { // whole groups take little, so that there may be two searches
       const Cost before = planned.predicted();
-      if (llvm::Error e = searchAgain(whole, false))
+      if (llvm::Error e = searchAgain(whole, Proof::None))
         return e;
       report.besideBound = 0; // of whole groups alone
       if (planned.predicted() < before)
         taken = nullptr;
     }
-    if (llvm::Error e = searchAgain(split.found() ? split : whole, options.proveBeside))
+    const Proof proof = options.proveBeside ? Proof::Now : options.keep ? Proof::Later : Proof::None;
+    if (llvm::Error e = searchAgain(split.found() ? split : whole, proof))
       return e;
     report.solveSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   }

@@ -31,6 +31,7 @@ struct SearchReport {
   int64_t nodes = 0, edges = 0, options = 0;
   int64_t counted = 0;     // bytes that the search takes its answer to need; 0: it counts none
   double work = 0;         // that the search did, in 1e9 steps
+  bool limited = false;    // with a larger budget it might have found something else
   bool stopped = false;    // someone ended it before its budget
   bool doesNotFit = false; // nothing was found within the memory limit
   /// Split groups have a better answer, which the search took to fit, and which needs more than that.

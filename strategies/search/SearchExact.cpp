@@ -178,6 +178,7 @@ private:
   Annealing annealing_;                  // goes on from round to round
   uint64_t streams_ = 0;                 // random streams handed out
   bool triedFold_ = false;
+  bool limited_ = false;                      // a larger budget would have led elsewhere
   bool excluded_ = false;                     // what is in no better answer has gone before elimination
   bool pricesGiven_ = false, raised_ = false; // prices_ are those of another search; a bound has been raised
 };
@@ -222,8 +223,10 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
   const double end = best_.work + share, before = dual.best();
   // Passes are faster as long as they raise the bound. A course of annealing that does not end is of no use, and what a
   // small problem needs is its tree.
-  if (settled_ &&
-      (annealing_.begun() || (flat.costs.size() > kTreeOptions && workLeft() > kCourse * Annealing::roundWork(dual)))) {
+  const bool large = settled_ && flat.costs.size() > kTreeOptions;
+  const bool hasRoom = large && workLeft() > kCourse * Annealing::roundWork(dual);
+  limited_ |= large && !hasRoom;
+  if (settled_ && (annealing_.begun() || hasRoom)) {
     const int rounds = anneal(dual, end);
     log("%d rounds of annealing: bound %.0f", rounds, dual.best());
   } else {
@@ -395,6 +398,7 @@ void ExactSearch::startFolded(const Problem &problem) {
     return;
   Solution folded = searchExact(fold.graph, own);
   best_.work += 1e9 * folded.work;
+  limited_ |= folded.limited;
   if (!folded.choice.empty())
     best_.offer(fold.unfold(folded.choice));
   log("folded %zu variables to %d: best %ld", problem.variables.size(), fold.groups, long(best_.solution.cost));
@@ -608,6 +612,7 @@ Solution ExactSearch::run() {
   while (round(scope) && !best_.done())
     ;
   best_.solution.work = 1e-9 * best_.work;
+  best_.solution.limited = limited_ || best_.expired();
   if (options_.prices)
     *options_.prices = prices_;
   return best_.solution;

@@ -73,6 +73,7 @@ struct Solution {
   Cost lowerBound = 0;
   bool optimal = false;
   bool infeasible = false; // proven: nothing fits
+  bool limited = false;    // with a larger budget of work it might have been another one
   double seconds = 0;
   double work = 0; // in 1e9 elementary steps; 0: the searcher does not count them
   std::string searcher;

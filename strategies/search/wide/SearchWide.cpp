@@ -274,6 +274,7 @@ private:
       if (dual.best() * (1 - kBoundRounding) - kBoundRoundingUnits >= double(options_.tooDear))
         break;
     }
+    limited_ |= !mayGoOn();
     dual.restoreBest();
     dual.pass();
     dual.pass();
@@ -382,6 +383,7 @@ private:
     if (!prices.empty())
       prices_ = std::move(prices);
     work_ += kStepsPerWork * found.work;
+    limited_ |= found.limited;
     log("searched: cost %ld, bound %ld%s", long(found.cost), long(found.lowerBound), found.optimal ? ", optimal" : "");
     if (!made.whole) { // what it proves holds for fewer copies only
       found.lowerBound = std::numeric_limits<Cost>::min();
@@ -444,6 +446,7 @@ private:
   }
   WideSolution finish() {
     result_.solution.work = 1e-9 * work_;
+    result_.solution.limited = limited_ || spent();
     if (!result_.solution.choice.empty())
       result_.memoryPeak = evaluate(result_.dense.graph, result_.solution.choice).memoryPeak;
     return std::move(result_);
@@ -466,6 +469,7 @@ private:
   std::vector<double> prices_;  // of memory, by point in time; the last search's or bound's
   std::vector<int32_t> chosen_; // options of the best answer, by node; empty: none
   bool infeasible_ = false;     // proven for what the last search saw
+  bool limited_ = false;        // a larger budget would have led elsewhere
   Solution best_;
   WideSolution result_;
   double work_ = 0, bound_ = 0;

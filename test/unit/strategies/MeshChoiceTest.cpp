@@ -1,5 +1,6 @@
 #include "strategies/modes/MeshChoice.h"
 #include "Programs.h"
+#include "strategies/modes/KnownAnswer.h"
 
 using namespace tessera::strategies;
 
@@ -61,4 +62,56 @@ TEST_CASE("meshes are ranked by what the step is predicted to take") {
   auto none = rankMeshes(*m.module, options);
   REQUIRE(!none);
   CHECK_THAT(llvm::toString(none.takeError()), Catch::Contains("fits in 100 B"));
+}
+
+TEST_CASE("what is known of the mesh that is taken is what another search would find") {
+  for (Overlapping overlap : {Overlapping::Off, Overlapping::Auto}) {
+    Module m(kMlp);
+    AssignOptions options = optionsFor("data=4", "auto");
+    options.join.overlap = overlap;
+    auto ranked = llvm::cantFail(rankMeshes(*m.module, options));
+    REQUIRE(ranked[0].known);
+    CHECK(!ranked[1].known);
+    options.mesh = ranked[0].mesh;
+    auto first = [&] { return FunctionAssignment(llvm::cantFail(Program::analyse(m.func("train")))); };
+    KnownAnswer &known = *ranked[0].known;
+    CHECK(known.answers(first(), options));
+    // Not for other questions.
+    AssignOptions other = options;
+    other.memoryLimit = memoryOf(options) - 1;
+    CHECK(!known.answers(first(), other));
+    other = options;
+    other.mesh = ranked[1].mesh;
+    CHECK(!known.answers(first(), other));
+    other = options;
+    other.splitGroups = true;
+    CHECK(!known.answers(first(), other));
+    mlir::Operation *op = &m.func("train").front().front();
+    op->setAttr("other", mlir::UnitAttr::get(&m.context));
+    CHECK(!known.answers(first(), options));
+    op->removeAttr("other");
+
+    Module anew(kMlp);
+    AssignReport searched, taken;
+    REQUIRE(assign(anew, options, &searched) == "");
+    options.known = ranked[0].known;
+    REQUIRE(assign(m, options, &taken) == "");
+    CHECK(!known.answers(first(), options)); // only once
+    auto text = [](Module &module) {
+      std::string text;
+      llvm::raw_string_ostream(text) << *module.module;
+      return text;
+    };
+    CHECK(text(m) == text(anew));
+    REQUIRE(taken.functions.size() == searched.functions.size());
+    for (size_t f = 0; f < taken.functions.size(); ++f) {
+      const FunctionReport &a = taken.functions[f], &b = searched.functions[f];
+      CHECK(a.predicted() == b.predicted());
+      CHECK(a.peakBytes == b.peakBytes);
+      CHECK(a.search.searcher == b.search.searcher);
+      CHECK(a.search.cost == b.search.cost);
+      CHECK(a.search.lowerBound == b.search.lowerBound);
+      CHECK(a.search.besideBound == b.search.besideBound);
+    }
+  }
 }
