@@ -108,7 +108,7 @@ def predict(bin, job, folder):
     found = re.search(r"^train .*?predicted ([0-9.]+) ms", done.stdout, re.M)
     if done.returncode or not found:
         return (done.stderr.strip().splitlines() or ["no prediction"])[-1]
-    gap = re.search(r"gap ([0-9.]+) %", done.stdout[found.end():])
+    gap = re.search(r"gap to the bound on the sum of costs ([0-9.]+) %", done.stdout[found.end():])
     return float(found.group(1)), float(gap.group(1)) if gap else 0.0
 
 

@@ -68,7 +68,7 @@ def measure(command, folder):
     """One run: facts of the training step's search, the largest resident set, the wall clock."""
     code, text, wall, usage = measured.run(command, folder)
     found = re.search(r"^train .*?predicted ([0-9.]+) ms.*?search: (\d+) nodes, (\d+) options, (\d+) edges, ([0-9.]+) s \+ "
-                      r"([0-9.]+) s \(([^)]*)\).*?gap ([0-9.]+) %", text, re.S | re.M)
+                      r"([0-9.]+) s \(([^)]*)\).*?gap to the bound on the sum of costs ([0-9.]+) %", text, re.S | re.M)
     if code or not found:
         sys.exit(f"{' '.join(str(c) for c in command)}: exit code {code}\n{text}")
     how = found[7]

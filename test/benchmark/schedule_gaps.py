@@ -28,8 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODES = ("data", "auto")
 PREDICTED = re.compile(r"predicted (\S+) ms .*? compute (\S+) ms \+ communication (\S+) ms")
 EXPOSED = re.compile(r"exposed communication (\S+) ms")
-IN_ANY_ORDER = re.compile(r"in any order at least \S+ ms, gap (\S+) %")
-ALL_HIDDEN = re.compile(r"with all hidden that can be: at least \S+ ms, gap (\S+) %")
+IN_ANY_ORDER = re.compile(r"in any order at least \S+ ms, gap to that bound (\S+) %")
+ALL_HIDDEN = re.compile(r"with all hidden that can be: at least \S+ ms, gap to that bound (\S+) %")
 
 
 def networks(exported):

@@ -204,11 +204,12 @@ std::string toText(const Report &report, bool all) {
       char gap[40];
       std::snprintf(gap, sizeof gap, "%.2f %%", 100 * number(s, "gap"));
       out += "  search: " + std::to_string(int64_t(number(s, "nodes"))) + " nodes, cost " + ms(number(s, "cost_ns")) +
-             ", lower bound " + ms(number(s, "lower_bound_ns")) + ", gap " + gap + "\n";
+             ", lower bound on the sum of costs " + ms(number(s, "lower_bound_ns")) + ", gap to that bound " + gap +
+             "\n";
       if (s.contains("beside")) {
         std::snprintf(gap, sizeof gap, "%.2f %%", 100 * number(s["beside"], "gap"));
-        out += "  with all hidden that can be: at least " + ms(number(s["beside"], "lower_bound_ns")) + ", gap " + gap +
-               "\n";
+        out += "  with all hidden that can be: at least " + ms(number(s["beside"], "lower_bound_ns")) +
+               ", gap to that bound " + gap + "\n";
       }
     }
     // The other functions run the same network with the same strategies.
