@@ -18,10 +18,11 @@ class Pixels final : public ProductOperands {
 public:
   /// x is summed over, y is made. `gradient`: columns are the filters' input channels.
   Pixels(const ProductOps &ops, const Image &x, const Image &y, const float *filters, int64_t filterBlock,
-         bool gradient, std::vector<int64_t> pixelOfX, std::vector<int64_t> pixelOfY, int64_t images)
+         bool gradient, std::vector<int64_t> pixelOfX, std::vector<int64_t> pixelOfY, Line line, int64_t images)
       : ops_(ops), x_(x), y_(y), filters_(filters), block_(filterBlock), gradient_(gradient),
         pixelOfX_(std::move(pixelOfX)), pixelOfY_(std::move(pixelOfY)), images_(images),
-        perImage_(int64_t(pixelOfX_.size())), allOfX_(perImage_ == x.pixels), allOfY_(perImage_ == y.pixels) {}
+        perImage_(int64_t(pixelOfX_.size())), allOfX_(perImage_ == x.pixels), allOfY_(perImage_ == y.pixels),
+        lineOfX_(allOfX_ ? Line{perImage_, 1} : line) {}
 
   void begin(int threads) const override {
     if (!allOfY_)
@@ -35,7 +36,7 @@ public:
     const int64_t step = x_.block * x_.pixels; // from block to block
     for (int64_t done = 0; done < p.count;) {
       const int64_t n = (p.first + done) / perImage_, first = (p.first + done) % perImage_;
-      const int64_t rows = std::min(perImage_ - first, p.count - done);
+      const int64_t rows = std::min(lineOfX_.pixels - first % lineOfX_.pixels, p.count - done);
       const float *const image = x_.at(n, p.term / x_.block * x_.block, 0);
       float *const out = to + done * stride;
       done += rows;
@@ -48,12 +49,8 @@ public:
       const float *from = image;
       for (int64_t term = 0, lane = p.term % x_.block; term < p.terms; from += step, lane = 0) {
         const int64_t run = std::min(x_.block - lane, p.terms - term);
-        if (allOfX_)
-          ops_.copyPieces(out + term, stride, from + first * x_.block + lane, x_.block, rows, run);
-        else
-          for (int64_t r = 0; r < rows; ++r)
-            ops_.copyPieces(out + r * stride + term, 0, from + pixelOfX_[size_t(first + r)] * x_.block + lane, 0, 1,
-                            run);
+        ops_.copyPieces(out + term, stride, from + pixelOfX_[size_t(first)] * x_.block + lane, lineOfX_.step * x_.block,
+                        rows, run);
         term += run;
       }
     }
@@ -85,18 +82,25 @@ public:
   }
 
   Source rows(const Panel &p) const override {
-    const int64_t n = p.first / perImage_, pixel = p.first % perImage_, blocks = p.terms / x_.block;
-    if (x_.block == 1 || !allOfX_ || pixel + p.count > perImage_)
+    if (x_.block == 1)
       return {};
-    return {x_.at(n, p.term / x_.block * x_.block, pixel), blocks, p.count * x_.block, x_.pixels * x_.block};
+    const int64_t n = p.first / perImage_, pixel = p.first % perImage_, blocks = p.terms / x_.block;
+    Source source{x_.at(n, p.term / x_.block * x_.block, allOfX_ ? pixel : 0), blocks,
+                  std::min(p.count, perImage_ - pixel) * x_.block, x_.pixels * x_.block};
+    if (!allOfX_) {
+      source.pieces = &pixelOfX_[size_t(pixel)];
+      source.piece = x_.block;
+    }
+    return source;
   }
   Source columns(const Panel &) const override { return {}; } // filters are few
 
-  ResultPlace place(const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column) const override {
+  ResultStrides strides(const ProductOps &) const override { return {y_.block, y_.block * y_.pixels}; }
+  float *place(const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column) const override {
     const int64_t pixel = row % perImage_;
     if (y_.block != ops.vector || column % y_.block != 0 || !allOfY_ || pixel + rows > perImage_)
-      return {};
-    return {y_.at(row / perImage_, column, pixel), y_.block, y_.block * y_.pixels};
+      return nullptr;
+    return y_.at(row / perImage_, column, pixel);
   }
   void store(const float *tile, const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column,
              int64_t columns) const override {
@@ -123,6 +127,7 @@ private:
   std::vector<int64_t> pixelOfX_, pixelOfY_; // by row of an image
   int64_t images_, perImage_;
   bool allOfX_, allOfY_; // every pixel is a row
+  Line lineOfX_;         // rows that lie at equal distances
 };
 
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedConv(call, *productOps())); }
@@ -146,7 +151,7 @@ std::unique_ptr<BoundKernel> bindOrderedConv(const KernelCall &call, const Produ
   std::iota(every.begin(), every.end(), 0);
   const ProductSizes sizes{.m = g.n * small.pixels, .n = y.channels, .k = x.channels};
   auto pixels = std::make_unique<Pixels>(ops, x, y, call.inputs[1].as<float>(), filterBlock, gradient,
-                                         gradient ? every : some, gradient ? some : every, g.n);
+                                         gradient ? every : some, gradient ? some : every, line(g), g.n);
   return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(pixels));
 }
 

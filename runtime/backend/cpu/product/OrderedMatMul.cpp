@@ -49,8 +49,9 @@ public:
   }
   Source columnsInPlace(const Panel &p) const override { return g_.transposeB ? Source() : columns(p); }
 
-  ResultPlace place(const ProductOps &ops, int64_t matrix, int64_t row, int64_t, int64_t column) const override {
-    return {at(matrix, row, column), g_.n, ops.vector};
+  ResultStrides strides(const ProductOps &ops) const override { return {g_.n, ops.vector}; }
+  float *place(const ProductOps &, int64_t matrix, int64_t row, int64_t, int64_t column) const override {
+    return at(matrix, row, column);
   }
   void store(const float *tile, const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows, int64_t column,
              int64_t columns) const override {

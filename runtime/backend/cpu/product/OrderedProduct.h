@@ -34,6 +34,10 @@ struct ProductSizes {
 struct Source {
   const float *data = nullptr;
   int64_t rows = 0, columns = 0, stride = 0;
+  int64_t planes = 1, planeStride = 0; // as many such matrices
+  /// Not null: of each row only the `piece` numbers at pieces[i] * piece, for i < columns / piece.
+  const int64_t *pieces = nullptr;
+  int64_t piece = 0;
 };
 
 /// A range of rows or columns, and one of terms.
@@ -42,10 +46,9 @@ struct Panel {
   int64_t term, terms;
 };
 
-/// Where rows and columns of y lie; `y` is null where they must be stored one by one.
-struct ResultPlace {
-  float *y = nullptr;
-  int64_t rowStride = 0, vectorStride = 0;
+/// How far apart rows and vectors of y lie.
+struct ResultStrides {
+  int64_t row = 0, vector = 0;
 };
 
 class ProductOperands {
@@ -61,10 +64,15 @@ public:
   /// What those read; empty where it is not one rectangle.
   virtual Source rows(const Panel &panel) const = 0;
   virtual Source columns(const Panel &panel) const = 0;
+  /// How many rows lie side by side for every term, from a multiple of that on; 1 where terms lie side by side.
+  virtual int64_t rowBlock() const { return 1; }
+  /// A where it lies as packRows would copy it, but with rowBlock() as the stride; else null.
+  virtual const float *rowsInPlace(const Panel &panel) const { return nullptr; }
   /// B where it lies as packColumns would copy it, but for the stride; else empty.
   virtual Source columnsInPlace(const Panel &panel) const { return {}; }
-  /// `columns` is a multiple of ops.vector.
-  virtual ResultPlace place(const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows, int64_t column) const = 0;
+  virtual ResultStrides strides(const ProductOps &ops) const = 0;
+  /// Where rows of y begin whose columns are whole vectors; null where they must be stored one by one.
+  virtual float *place(const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows, int64_t column) const = 0;
   /// Stores tile[row][ops.columns].
   virtual void store(const float *tile, const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows,
                      int64_t column, int64_t columns) const = 0;
@@ -117,6 +125,8 @@ private:
   Cut rows_, columns_;
   int64_t panel_ = 1; // rows of a micro tile
   bool termsSideBySide_;
+  ResultStrides strides_;
+  int64_t rowBlock_;
   int64_t rowStride_; // of copied rows
   // What a thread has in scratch memory, in numbers: a micro tile, sums of a level, copies of rows and of columns.
   int64_t micro_, sums_, copiedRows_, copiedColumns_;

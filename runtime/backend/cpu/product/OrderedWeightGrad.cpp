@@ -16,6 +16,7 @@ namespace {
 struct Terms {
   Image image;
   std::vector<int64_t> pixels;
+  Line line; // of equal distances
   bool all() const { return int64_t(pixels.size()) == image.pixels; }
 
   /// Calls `with(image, pixel, first, count)` for runs of terms of one image: `first` counts from the first of all.
@@ -69,15 +70,25 @@ public:
     });
   }
 
+  int64_t rowBlock() const override { return rows_.image.block; }
+  const float *rowsInPlace(const Panel &p) const override {
+    const Image &image = rows_.image;
+    const int64_t perImage = image.pixels, pixel = p.term % perImage;
+    if (image.block == 1 || !rows_.all() || pixel + p.terms > perImage || p.first % image.block + p.count > image.block)
+      return nullptr;
+    return image.at(p.term / perImage, p.first, pixel);
+  }
+
   Source rows(const Panel &p) const override { return source(rows_, p); }
   Source columns(const Panel &p) const override { return source(columns_, p); }
 
-  ResultPlace place(const ProductOps &ops, int64_t, int64_t row, int64_t, int64_t column) const override {
-    if (block_ == 1)
-      return {gradient_ + row * rowStride_ + column, rowStride_, ops.vector};
-    if (block_ != ops.vector)
-      return {};
-    return {gradient_ + row * rowStride_ + column / block_ * blockStride_, rowStride_, blockStride_};
+  ResultStrides strides(const ProductOps &ops) const override {
+    return {rowStride_, block_ == 1 ? ops.vector : blockStride_};
+  }
+  float *place(const ProductOps &ops, int64_t, int64_t row, int64_t, int64_t column) const override {
+    if (block_ != 1 && block_ != ops.vector)
+      return nullptr;
+    return gradient_ + row * rowStride_ + column / block_ * blockStride_;
   }
   void store(const float *tile, const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column,
              int64_t columns) const override {
@@ -95,24 +106,32 @@ private:
     for (int64_t done = 0; done < p.count;) {
       const int64_t channel = p.first + done, run = std::min(image.block - channel % image.block, p.count - done);
       const float *const from = image.at(n, channel, 0);
-      if (terms.all())
-        ops_.copyPieces(to + done, stride, from + pixel * image.block, image.block, count, run);
-      else
-        for (int64_t t = 0; t < count; ++t)
-          ops_.copyPieces(to + t * stride + done, 0, from + terms.pixels[size_t(pixel + t)] * image.block, 0, 1, run);
+      for (int64_t t = 0; t < count;) {
+        const int64_t some = std::min(terms.line.pixels - (pixel + t) % terms.line.pixels, count - t);
+        ops_.copyPieces(to + t * stride + done, stride, from + terms.pixels[size_t(pixel + t)] * image.block,
+                        terms.line.step * image.block, some, run);
+        t += some;
+      }
       done += run;
     }
   }
 
-  /// What lies in one rectangle: pixels of one image, and of blocks whole ones.
+  /// Of blocks and of several images whole ones.
   static Source source(const Terms &terms, const Panel &p) {
     const Image &image = terms.image;
-    const int64_t perImage = int64_t(terms.pixels.size()), pixel = p.term % perImage;
-    if (!terms.all() || pixel + p.terms > perImage)
-      return {};
+    const int64_t perImage = int64_t(terms.pixels.size()), n = p.term / perImage;
+    const int64_t last = (p.term + p.terms - 1) / perImage, pixel = n == last ? p.term % perImage : 0;
     const int64_t first = p.first / image.block * image.block;
     const int64_t blocks = (p.first + p.count - first + image.block - 1) / image.block;
-    return {image.at(p.term / perImage, first, pixel), blocks, p.terms * image.block, image.pixels * image.block};
+    Source source{image.at(n, first, terms.all() ? pixel : 0), blocks, (n == last ? p.terms : perImage) * image.block,
+                  image.pixels * image.block};
+    source.planes = last - n + 1;
+    source.planeStride = image.channels * image.pixels;
+    if (!terms.all()) {
+      source.pieces = &terms.pixels[size_t(pixel)];
+      source.piece = image.block;
+    }
+    return source;
   }
 
   const ProductOps &ops_;
@@ -131,9 +150,13 @@ std::unique_ptr<BoundKernel> bindOrderedWeightGrad(const KernelCall &call, const
                 filterBlock = filterBlockOf(call.outputs[0].layout);
   if (!isPoints(g) || !xBlock || !dyBlock || !filterBlock)
     return nullptr;
-  Terms x{{call.inputs[0].as<float>(), g.c, points(g.in), xBlock}, places(g)};
-  Terms dy{{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock}, std::vector<int64_t>(size_t(points(g.out)))};
-  std::iota(dy.pixels.begin(), dy.pixels.end(), 0);
+  const std::vector<int64_t> some = places(g);
+  std::vector<int64_t> every(size_t(points(g.out)));
+  std::iota(every.begin(), every.end(), 0);
+  const Image large{call.inputs[0].as<float>(), g.c, points(g.in), xBlock},
+      small{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock};
+  const Line all{small.pixels, 1};
+  Terms x{large, some, large.pixels == small.pixels ? all : line(g)}, dy{small, std::move(every), all};
   ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n * points(g.out)};
   auto *const gradient = call.outputs[0].as<float>();
   std::unique_ptr<Channels> channels;

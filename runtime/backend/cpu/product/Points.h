@@ -41,6 +41,12 @@ inline int64_t filterBlockOf(const Layout &layout) {
   return both ? layout.inner[0].second : 0;
 }
 
+/// The pixels of a line of the smaller image, and how far apart they lie in the larger one.
+struct Line {
+  int64_t pixels = 1, step = 1;
+};
+inline Line line(const ConvGeometry &g) { return {g.out[2], g.stride[2]}; }
+
 /// Where the pixels of the smaller image lie in the larger one.
 inline std::vector<int64_t> places(const ConvGeometry &g) {
   std::vector<int64_t> all;

@@ -23,6 +23,18 @@
 
 namespace tessera::rt {
 
+/// Lines of the cache that are fetched while products are computed, one after the other: runs of lines side by side,
+/// rows of runs, planes of rows.
+struct Fetch {
+  const float *next = nullptr;   // the line
+  int64_t left = 0, lines = 0;   // of its run, with it; of every run
+  const int64_t *runs = nullptr; // where a run begins in its row, in units; null: there is one
+  int64_t unit = 0, run = 0, runCount = 1;
+  const float *row = nullptr, *plane = nullptr; // where they begin
+  int64_t rowsLeft = 0, rows = 0, stride = 0, planeStride = 0;
+  int64_t now = 0; // how many lines a micro tile fetches
+};
+
 struct MicroTile {
   const float *a = nullptr;              // a[row * rowStride + term * termStride]
   int64_t rowStride = 0, termStride = 0; // one of them is 1
@@ -36,6 +48,7 @@ struct MicroTile {
   float *y = nullptr; // y[row * yStride + vector * yVectorStride + lane], whole vectors are written; may be `before`
   int64_t yStride = 0, yVectorStride = 0;
   const float *next = nullptr; // [rows][ops.columns]: what the next micro tile begins with, to be on its way by then
+  Fetch *fetch[2] = {};        // spread over the terms, since many at once would wait for each other
 };
 
 struct ProductOps {
