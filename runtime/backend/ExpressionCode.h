@@ -76,15 +76,17 @@ struct ExpressionCode {
 };
 
 /// In a reproducible plan (KernelCall::exact) a sum of floating-point numbers has an order, which every engine keeps.
-/// The terms of a result are numbered row-major in the dimensions that are summed. Term t is added to partial sum
-/// t mod kPartialSums, each partial sum in F64 and in ascending order, and the result is (p0 + p1) + (p2 + p3), rounded
-/// once. Neither what is kept nor a layout nor threads are part of this. Four: an addition takes about four cycles.
-inline constexpr int64_t kPartialSums = 4;
+/// The terms of a result are numbered row-major in the dimensions that are summed. A block is kTermsOfBlock neighbours.
+/// In it, term t is added to partial sum t mod kPartialSums, in ascending order, and the block's sum is
+/// (p0 + p1) + (p2 + p3), all in the type of the terms. Blocks are added in F64, in ascending order, and the result is
+/// rounded once. Neither what is kept nor a layout nor threads are part of this. Four: an addition takes about four
+/// cycles. 256: F32 loses no more digits than in the loops of other plans, and F64 takes no time.
+inline constexpr int64_t kPartialSums = 4, kTermsOfBlock = 256;
 /// How the number of a term moves with the dimensions of `domain` if a sum's result has the view `view`.
 ///   domain [8, 3, 5], view [1, 3, 1] -> [5, 0, 1]
 Shape termStrides(const Shape &domain, const Shape &view);
-/// The sum of the partial sums.
-inline double sumOfPartials(double p0, double p1, double p2, double p3) { return (p0 + p1) + (p2 + p3); }
+/// The sum of a block.
+template <typename T> T sumOfPartials(T p0, T p1, T p2, T p3) { return T(T(p0 + p1) + T(p2 + p3)); }
 
 /// Whether `name` is a kernel that lowerExpression understands: fused, an elementwise operator,
 /// broadcast, reduce_sum, reduce_max or reduce_min.

@@ -187,7 +187,7 @@ public:
         if (valueClass(e_.results[r].type) == ValueClass::I64)
           intSums[r].assign(n, neutral<int64_t>(kind));
         else
-          floatSums[r].assign(isOrdered(r) ? n * kPartialSums : n, neutral<double>(kind));
+          floatSums[r].assign(isOrdered(r) ? n * kOrdered : n, neutral<double>(kind));
       }
     int64_t total = elementCount(e_.domain);
     std::vector<int64_t> at(kTile), terms(kTile);
@@ -202,11 +202,8 @@ public:
       for (size_t r = 0; r < e_.results.size(); ++r) {
         const ExpressionResult &result = e_.results[r];
         addresses(resultStrides_[r], begin, n, at);
-        if (isOrdered(r)) {
+        if (isOrdered(r))
           addresses(termStrides_[r], begin, n, terms);
-          for (int64_t i = 0; i < n; ++i) // the place of a partial sum
-            at[size_t(i)] = at[size_t(i)] * kPartialSums + terms[size_t(i)] % kPartialSums;
-        }
         Tile &v = values[result.value];
         if (result.reduction == plan::NONE)
           store(result.type, outputs_[r].data, at.data(), n, v);
@@ -215,6 +212,11 @@ public:
             const auto *x = as<decltype(tag)>(v);
             for (int64_t i = 0; i < n; ++i) {
               size_t j = size_t(at[size_t(i)]);
+              if constexpr (!scalar::kIsInt<decltype(tag)>)
+                if (isOrdered(r)) {
+                  addInOrder(&floatSums[r][j * kOrdered], x[i], terms[size_t(i)]);
+                  continue;
+                }
               if constexpr (scalar::kIsInt<decltype(tag)>)
                 intSums[r][j] = combine(result.reduction, intSums[r][j], x[i]);
               else
@@ -227,7 +229,7 @@ public:
     for (size_t r = 0; r < e_.results.size(); ++r)
       if (e_.results[r].reduction != plan::NONE) {
         if (isOrdered(r))
-          addPartialSums(floatSums[r]);
+          dispatchClass(e_.typeOf(e_.results[r].value), [&](auto tag) { endSums<decltype(tag)>(floatSums[r]); });
         storeSums(r, floatSums[r], intSums[r]);
       }
     return Status();
@@ -239,11 +241,23 @@ private:
     return !termStrides_[r].empty() && valueClass(e_.results[r].type) != ValueClass::I64;
   }
 
-  static void addPartialSums(std::vector<double> &sums) {
-    const size_t n = sums.size() / kPartialSums;
+  // Of an ordered sum: the partial sums of a block, which are of type T, and the sum of all blocks before.
+  static constexpr size_t kOrdered = size_t(kPartialSums) + 1;
+  template <typename T> static void addInOrder(double *sums, T x, int64_t term) {
+    double &partial = sums[term % kPartialSums];
+    partial = double(T(T(partial) + x));
+    if ((term + 1) % kTermsOfBlock == 0)
+      endBlock<T>(sums);
+  }
+  template <typename T> static void endBlock(double *sums) {
+    sums[kPartialSums] += double(sumOfPartials(T(sums[0]), T(sums[1]), T(sums[2]), T(sums[3])));
+    std::fill_n(sums, kPartialSums, 0.0);
+  }
+  template <typename T> static void endSums(std::vector<double> &sums) {
+    const size_t n = sums.size() / kOrdered;
     for (size_t i = 0; i < n; ++i) {
-      const double *p = &sums[i * kPartialSums];
-      sums[i] = sumOfPartials(p[0], p[1], p[2], p[3]);
+      endBlock<T>(&sums[i * kOrdered]);
+      sums[i] = sums[i * kOrdered + size_t(kPartialSums)];
     }
     sums.resize(n);
   }

@@ -86,7 +86,12 @@ TEST_CASE("sums of a reproducible plan have the bits of the order that is writte
   for (const Sum &sum : kSums) {
     const Values x = numbers(elementCount(sum.shape), 1);
     Values expected(size_t(elementCount(viewOf(sum.shape, sum.dims))));
-    std::vector<std::array<double, kPartialSums>> partial(expected.size(), {0, 0, 0, 0});
+    std::vector<std::array<float, kPartialSums>> partial(expected.size(), {0, 0, 0, 0});
+    const auto endBlock = [&](size_t result) {
+      auto &p = partial[result];
+      expected[result] += double((p[0] + p[1]) + (p[2] + p[3]));
+      p.fill(0);
+    };
     const Shape own = rowMajorStrides(sum.shape), terms = termStrides(sum.shape, viewOf(sum.shape, sum.dims)),
                 results = broadcastStrides(viewOf(sum.shape, sum.dims), sum.shape.size());
     for (size_t i = 0; i < x.size(); ++i) { // row-major: the terms of a result ascend
@@ -96,10 +101,14 @@ TEST_CASE("sums of a reproducible plan have the bits of the order that is writte
         result += index * results[d];
         term += index * terms[d];
       }
-      partial[size_t(result)][size_t(term % kPartialSums)] += x[i];
+      partial[size_t(result)][size_t(term % kPartialSums)] += float(x[i]);
+      if (term % kTermsOfBlock == kTermsOfBlock - 1)
+        endBlock(size_t(result));
     }
-    for (size_t r = 0; r < expected.size(); ++r)
-      expected[r] = double(float((partial[r][0] + partial[r][1]) + (partial[r][2] + partial[r][3])));
+    for (size_t r = 0; r < expected.size(); ++r) {
+      endBlock(r);
+      expected[r] = double(float(expected[r]));
+    }
     for (const char *backend : {"reference", "cpu"})
       for (int threads : {1, 2, 4}) {
         PlanBuilder p;

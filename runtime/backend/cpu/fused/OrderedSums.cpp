@@ -6,7 +6,7 @@
 
 namespace tessera::rt {
 
-static_assert(kTurns == kPartialSums);
+static_assert(kTurns == kPartialSums && kTerms == kTermsOfBlock);
 
 namespace {
 
@@ -14,22 +14,6 @@ namespace {
 constexpr int64_t kLeastTile = 4 * kLanes;
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-/// Adds lines of n elements that follow each other, or their products, to kLines results that are `apart`.
-void addLines(double *sums, int64_t apart, int64_t plane, int64_t term, const float *x, const float *factor,
-              int64_t n) {
-  double partial[kLines * kPartialSums];
-  const int64_t turn = term % kPartialSums;
-  const auto each = [&](auto one) {
-    for (int64_t line = 0; line < kLines; ++line)
-      for (int64_t t = 0; t < kPartialSums; ++t)
-        one(partial[line * kPartialSums + t], sums[line * apart + t * plane]);
-  };
-  each([](double &own, double &sum) { own = sum; });
-  factor ? vectorOps().dotLinesInTurn(partial, x, factor, n, n, turn)
-         : vectorOps().sumLinesInTurn(partial, x, n, n, turn);
-  each([](double &own, double &sum) { sum = own; });
-}
 
 } // namespace
 
@@ -39,7 +23,7 @@ OrderedSums::OrderedSums(const Tape &tape, int threads, int64_t &tile) : tape_(t
     keepsRow = keepsRow && r.place.full;
     at_.push_back(bytes_ / 8);
     plane_.push_back(roundUp(r.count, 8));
-    bytes_ += plane_.back() * kPartialSums * 8;
+    bytes_ += plane_.back() * int64_t(sizeof(double) + kPartialSums * sizeof(float));
   }
   for (size_t d = tape_.outer.size(); d-- > 0;)
     if (std::ranges::all_of(tape_.reductions, [&](const TapeReduction &r) { return r.place.outer[d] != 0; })) {
@@ -74,67 +58,94 @@ bool OrderedSums::owns(const Share &share, const Shape &index) const {
   return owner >= share.firstOwner && owner < share.lastOwner;
 }
 
-void OrderedSums::start(double *memory) const { std::fill_n(memory, bytes_ / 8, 0.0); }
+void OrderedSums::start(double *memory) const { std::memset(memory, 0, size_t(bytes_)); }
+
+OrderedSums::Place OrderedSums::place(double *memory, size_t r) const {
+  double *const sums = memory + at_[r];
+  return {sums, reinterpret_cast<float *>(sums + plane_[r])};
+}
 
 void OrderedSums::add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x,
                       const float *factor, int64_t n) const {
   const TapeReduction &reduction = tape_.reductions[r];
-  const int64_t plane = plane_[r];
-  double *sums = memory + at_[r] + result;
+  const Place first = place(memory, r).from(result);
   if (const int64_t segment = reduction.place.segment) {
     for (int64_t done = 0; done < n;) {
       const int64_t inside = (at + done) % segment, apart = reduction.place.segmentStride;
-      double *const first = sums + (at + done) / segment * apart;
+      const Place own = first.from((at + done) / segment * apart);
       const float *const from = x + done, *const by = factor ? factor + done : nullptr;
       if (inside == 0 && n - done >= kLines * segment) {
-        addLines(first, apart, plane, term, from, by, segment);
+        addLines(own, apart, r, term, from, by, segment);
         done += kLines * segment;
       } else {
         const int64_t some = std::min(segment - inside, n - done);
-        addAlong(first, r, term + inside, from, by, some);
+        addAlong(own, r, term + inside, from, by, some);
         done += some;
       }
     }
     return;
   }
   if (reduction.place.full) {
-    double *const acc = sums + term % kPartialSums * plane + at;
-    factor ? vectorOps().dotFull(acc, x, factor, n) : vectorOps().sumFull(acc, x, n);
+    const Place own = first.from(at);
+    float *const partial = own.partial + term % kPartialSums * plane_[r];
+    factor ? productAdd_(partial, x, factor, partial, n) : add_(partial, partial, x, nullptr, n);
+    if ((term + 1) % kTermsOfBlock == 0)
+      vectorOps().endBlock(own.sums, own.partial, plane_[r], n);
     return;
   }
-  addAlong(sums, r, term + at / lanesOf(r), x, factor, n);
+  addAlong(first, r, term + at / lanesOf(r), x, factor, n);
 }
 
 int64_t OrderedSums::lanesOf(size_t r) const { return tape_.reductions[r].place.laneStride == 0 ? 1 : tape_.p; }
 
-void OrderedSums::addAlong(double *sums, size_t r, int64_t term, const float *x, const float *factor, int64_t n) const {
-  const int64_t lanes = lanesOf(r), plane = plane_[r], stride = tape_.reductions[r].place.laneStride;
-  alignas(64) double partial[kPartialSums * kLanes];
-  // Rows may be as short as a vector or two, so that copies one number at a time would take longer than the sums.
-  const bool together = stride == 1 && lanes == kLanes;
-  const auto copy = [&](auto one) {
-    for (int64_t t = 0; t < kPartialSums; ++t)
-      if (together)
-        one(t * kLanes, t * plane, std::integral_constant<int64_t, kLanes>());
-      else
-        for (int64_t j = 0; j < lanes; ++j)
-          one(t * lanes + j, t * plane + j * stride, std::integral_constant<int64_t, 1>());
+void OrderedSums::addLines(const Place &place, int64_t apart, size_t r, int64_t term, const float *x,
+                           const float *factor, int64_t n) const {
+  double sums[kLines];
+  float partial[kLines * kPartialSums];
+  const auto each = [&](auto one) {
+    for (int64_t line = 0; line < kLines; ++line) {
+      one(sums[line], place.sums[line * apart]);
+      for (int64_t t = 0; t < kPartialSums; ++t)
+        one(partial[line * kPartialSums + t], place.partial[line * apart + t * plane_[r]]);
+    }
   };
-  copy([&](int64_t i, int64_t s, auto count) { std::memcpy(partial + i, sums + s, size_t(count) * sizeof(double)); });
-  const int64_t turn = term % kPartialSums;
-  factor ? vectorOps().dotInTurn(partial, x, factor, n, lanes, turn)
-         : vectorOps().sumInTurn(partial, x, n, lanes, turn);
-  copy([&](int64_t i, int64_t s, auto count) { std::memcpy(sums + s, partial + i, size_t(count) * sizeof(double)); });
+  each([](auto &own, auto &sum) { own = sum; });
+  factor ? vectorOps().dotLinesInTurn(sums, partial, x, factor, n, n, term)
+         : vectorOps().sumLinesInTurn(sums, partial, x, n, n, term);
+  each([](auto &own, auto &sum) { sum = own; });
 }
 
-void OrderedSums::finish(const KernelCall &call, const double *memory) const {
+void OrderedSums::addAlong(const Place &place, size_t r, int64_t term, const float *x, const float *factor,
+                           int64_t n) const {
+  const int64_t lanes = lanesOf(r), plane = plane_[r], stride = tape_.reductions[r].place.laneStride;
+  alignas(64) double sums[kLanes];
+  alignas(64) float partial[kPartialSums * kLanes];
+  // Rows may be as short as a vector or two, so that copies one number at a time would take longer than the sums.
+  const bool together = stride == 1 && lanes == kLanes;
+  const auto each = [&](auto copy) {
+    for (int64_t t = -1; t < kPartialSums; ++t)
+      for (int64_t j = 0; j < (together ? 1 : lanes); ++j) {
+        const auto line = [&](auto *own, auto *all) {
+          together ? copy(own, all, std::integral_constant<int64_t, kLanes>())
+                   : copy(own + j, all + j * stride, std::integral_constant<int64_t, 1>());
+        };
+        t < 0 ? line(sums, place.sums) : line(partial + t * lanes, place.partial + t * plane);
+      }
+  };
+  each([](auto *own, auto *all, auto count) { std::memcpy(own, all, size_t(count) * sizeof *own); });
+  factor ? vectorOps().dotInTurn(sums, partial, x, factor, n, lanes, term)
+         : vectorOps().sumInTurn(sums, partial, x, n, lanes, term);
+  each([](auto *own, auto *all, auto count) { std::memcpy(all, own, size_t(count) * sizeof *own); });
+}
+
+void OrderedSums::finish(const KernelCall &call, double *memory) const {
   for (size_t r = 0; r < tape_.reductions.size(); ++r) {
     const TapeReduction &reduction = tape_.reductions[r];
-    const double *sums = memory + at_[r];
-    const int64_t plane = plane_[r];
+    const Place all = place(memory, r);
+    vectorOps().endBlock(all.sums, all.partial, plane_[r], reduction.count);
     auto *out = call.outputs[reduction.output].as<float>();
     for (int64_t i = 0; i < reduction.count; ++i)
-      out[i] = float(sumOfPartials(sums[i], sums[plane + i], sums[2 * plane + i], sums[3 * plane + i]));
+      out[i] = float(all.sums[i]);
   }
 }
 

@@ -10,7 +10,8 @@
 //   for each share, on any thread: for its rows and tiles: sums.add(memory, r, ..., x, n);
 //   sums.finish(call, memory);
 //
-// The kPartialSums partial sums of a result are F64. They lie in as many planes of all results.
+// A result has the sum of its blocks in F64, and the partial sums of the block that has not ended in F32. They lie in
+// as many planes of all results.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_ORDEREDSUMS_H
@@ -25,7 +26,7 @@ public:
   /// For a tape with `ordered` that outlives this. `tile` is the most elements of a tile.
   OrderedSums(const Tape &tape, int threads, int64_t &tile);
 
-  /// Bytes of all partial sums.
+  /// Bytes of all sums.
   int64_t bytes() const { return bytes_; }
   int64_t shares() const { return shares_; }
 
@@ -43,16 +44,27 @@ public:
   void add(double *memory, size_t r, int64_t result, int64_t term, int64_t at, const float *x, const float *factor,
            int64_t n) const;
   /// Writes the results.
-  void finish(const KernelCall &call, const double *memory) const;
+  void finish(const KernelCall &call, double *memory) const;
 
 private:
   /// How many results of reduction r lie along a row: the lanes, or one where all of it is summed.
   int64_t lanesOf(size_t r) const;
+  /// Sums of neighbouring results.
+  struct Place {
+    double *sums;
+    float *partial; // in planes
+    Place from(int64_t result) const { return {sums + result, partial + result}; }
+  };
+  Place place(double *memory, size_t r) const;
   /// Adds n elements that are summed along the row, or their products.
-  void addAlong(double *sums, size_t r, int64_t term, const float *x, const float *factor, int64_t n) const;
+  void addAlong(const Place &place, size_t r, int64_t term, const float *x, const float *factor, int64_t n) const;
+  /// The same of kLines lines of n elements that follow each other, whose results lie `apart`.
+  void addLines(const Place &place, int64_t apart, size_t r, int64_t term, const float *x, const float *factor,
+                int64_t n) const;
 
   const Tape &tape_;
-  std::vector<int64_t> at_, plane_; // by reduction: its first partial sum, the length of a plane
+  VectorFn add_ = vectorOps().find(VectorOp::Add, 0), productAdd_ = vectorOps().find(VectorOp::MulAdd, 0);
+  std::vector<int64_t> at_, plane_; // by reduction: its first sum, in units of 8 bytes; the length of a plane
   Shape owner_;                     // how the number of a row's owner moves with the outer loops
   int64_t owners_ = 1, tiles_ = 1, shares_ = 1, bytes_ = 0;
   bool byOwner_ = true;

@@ -19,8 +19,9 @@
 namespace tessera::rt {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kTurns = 4; // ExpressionCode.h: kPartialSums
-constexpr int64_t kLines = 4; // sums at once: each alone would wait for its last addition
+constexpr int64_t kTurns = 4;   // ExpressionCode.h: kPartialSums
+constexpr int64_t kTerms = 256; // ExpressionCode.h: kTermsOfBlock
+constexpr int64_t kLines = 4;   // sums at once: each alone would wait for its last addition
 
 enum class VectorOp : uint8_t {
 #define TESSERA_ELEMENTWISE(NAME, ...) NAME,
@@ -86,15 +87,19 @@ struct VectorOps {
   void (*sumFull)(double *acc, const float *x, int64_t n);
   void (*maxFull)(double *acc, const float *x, int64_t n);
   void (*minFull)(double *acc, const float *x, int64_t n);
-  /// Adds to kPartialSums partial sums in turn (ExpressionCode.h), those of each lane side by side:
-  /// acc[(turn + i / lanes) % 4 * lanes + i % lanes] += x[i] for i < n, in ascending order. n is a multiple of lanes.
-  void (*sumInTurn)(double *acc, const float *x, int64_t n, int64_t lanes, int64_t turn);
-  /// sumFull and sumInTurn of the products x[i] * y[i], which are rounded to F32.
-  void (*dotFull)(double *acc, const float *x, const float *y, int64_t n);
-  void (*dotInTurn)(double *acc, const float *x, const float *y, int64_t n, int64_t lanes, int64_t turn);
-  /// Both of kLines lines of one lane, `stride` apart: acc[line * 4 + (turn + i) % 4] += x[line * stride + i] for i < n.
-  void (*sumLinesInTurn)(double *acc, const float *x, int64_t stride, int64_t n, int64_t turn);
-  void (*dotLinesInTurn)(double *acc, const float *x, const float *y, int64_t stride, int64_t n, int64_t turn);
+  /// Adds n / lanes terms of `lanes` sums in order (ExpressionCode.h, kPartialSums), of which the first has number
+  /// `term`: partial[(term + i / lanes) % 4 * lanes + i % lanes] += x[i] for i < n, in ascending order. n is a multiple
+  /// of lanes. With every block that ends, sums[i % lanes] gets its sum, and the next one begins with partial sums of 0.
+  void (*sumInTurn)(double *sums, float *partial, const float *x, int64_t n, int64_t lanes, int64_t term);
+  /// The same of the products x[i] * y[i], which are rounded.
+  void (*dotInTurn)(double *sums, float *partial, const float *x, const float *y, int64_t n, int64_t lanes,
+                    int64_t term);
+  /// Both of kLines sums of one lane, whose lines are `stride` apart: partial[line * 4 + ...] += x[line * stride + i].
+  void (*sumLinesInTurn)(double *sums, float *partial, const float *x, int64_t stride, int64_t n, int64_t term);
+  void (*dotLinesInTurn)(double *sums, float *partial, const float *x, const float *y, int64_t stride, int64_t n,
+                         int64_t term);
+  /// Ends a block of n sums, whose partial sums lie in planes.
+  void (*endBlock)(double *sums, float *partial, int64_t plane, int64_t n);
   /// The largest of the bit patterns without their signs. If it is 0x7f800000 or more, there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
