@@ -30,7 +30,9 @@ namespace {
 // the columns that come next. Of the sizes tried (192 to 512 terms, 120 to 768 rows, 256 to 1,024 columns) these are
 // the fastest for the products of an MLP, GPT-2 and a ViT.
 constexpr int64_t kTerms = 256, kTileRows = 768, kTileColumns = 384;
-constexpr int64_t kLine = 16;      // numbers of a line of the cache
+constexpr int64_t kMostTerms =
+    384;                      // of a chunk of whole leaves: sums that go on in the next chunk are stored and read again
+constexpr int64_t kLine = 16; // numbers of a line of the cache
 constexpr int64_t kPad = kLine;    // between copied rows: rows a power of two apart would share lines of the cache
 constexpr size_t kMostLevels = 32; // of a tree
 // What a copied row of A and a copied column of B cost, in columns and rows of products.
@@ -82,8 +84,8 @@ Cut::Cut(int64_t length, int64_t count, int64_t grain)
 OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const ProductOps &ops,
                                std::unique_ptr<ProductOperands> operands)
     : sizes_(sizes), threads_(threads), ops_(ops), operands_(std::move(operands)), leaf_(sizes.k / sizes.leaves),
-      leaves_(std::min<int64_t>(sizes.leaves, std::bit_floor(uint64_t(std::max<int64_t>(kTerms / leaf_, 1))))),
-      chunks_(leaf_ * leaves_, parts(leaf_ * leaves_, kTerms), kLine),
+      leaves_(std::min<int64_t>(sizes.leaves, std::bit_floor(uint64_t(std::max<int64_t>(kMostTerms / leaf_, 1))))),
+      chunks_(leaf_ * leaves_, leaf_ * leaves_ > kMostTerms ? parts(leaf_ * leaves_, kTerms) : 1, kLine),
       levels_(size_t(std::countr_zero(uint64_t(sizes.leaves / leaves_)))),
       termsSideBySide_(operands_->termsSideBySide()), strides_(operands_->strides(ops)),
       rowBlock_(operands_->rowBlock()), rowStride_(termsSideBySide_ ? chunks_.part + kPad : ops.rows),
