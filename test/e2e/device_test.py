@@ -273,6 +273,40 @@ def pipelines_give_what_the_cpu_gives(c):
 
 
 @case
+def networks_in_pipelines_give_what_the_cpu_gives(c):
+    """LeNet and a small GPT, whose table is read at both ends, in training; LeNet in inference."""
+    rng, length, words = np.random.default_rng(6), 8, 32
+    for name, array in (("images", rng.standard_normal((BATCH, 1, 28, 28)).astype(np.float32)), ("labels", rng.integers(0, 10, BATCH)),
+                        ("ids", rng.integers(0, words, (BATCH, length))), ("next", rng.integers(0, words, (BATCH, length)))):
+        np.save(c.folder / f"{name}.npy", array)
+    images, text = (f"npy:{c.folder}/{a}.npy,{c.folder}/{b}.npy" for a, b in (("images", "labels"), ("ids", "next")))
+    c.run(sys.executable, c.models / "networks.py", "gpt", "-o", c.folder / "gpt.onnx", "layers=2", "hidden=16", "heads=2",
+          f"words={words}", "batch=batch", f"length={length}")
+
+    def plan(model, name, *options):
+        c.run(c.bin / "tessera-compile", model, "--dim", f"batch={BATCH}", "--mesh", "stage=2", "--mode", "data", "--seed", 3, *options,
+              "-o", c.folder / name)
+        return c.folder / name
+
+    train = ("--train", "--accumulate", 4, "--optimizer", "adam:lr=0.01")
+    for name, model, data, *options in (("lenet", c.models / "lenet_train.onnx", images, "--pipeline", "schedule=zb-v"),
+                                        ("gpt", c.folder / "gpt.onnx", text, "--inputs", "ids")):
+        found, expected = (of(plan(model, name, *train, *options), data=data, steps=3) for of in (c.losses, c.expected))
+        expect(np.allclose(found, expected, rtol=1e-4) and len(set(found)) == 3, f"{name}: {found}, on the CPU {expected}")
+    infer, outputs = plan(c.models / "lenet_eval.onnx", "eval"), []
+    for where in ("device", "cpu"):
+        options = ("--steps", "1", "--infer", "--output", c.folder / where)
+        if where == "device":
+            c.device(infer, *options, data=images)
+        else:
+            c.run(c.bin / "tessera-run", infer, "--data", images, *options)
+        outputs.append([np.load(file) for file in sorted((c.folder / where).glob("*.npy"))])
+    expect(len(outputs[0]) == len(outputs[1]) > 0, outputs)
+    for found, expected in zip(*outputs):
+        expect(np.allclose(found, expected, rtol=1e-4, atol=1e-5) and found.std() > 0, f"outputs {found}, on the CPU {expected}")
+
+
+@case
 def a_pipeline_that_fails_ends_on_all_ranks(c):
     plan = c.compile("cut", "stage=2", "data", options=("--accumulate", 4))
     losses = c.losses(plan)

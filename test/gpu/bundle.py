@@ -53,7 +53,10 @@ FAST = {"gpt_1024": words("gpt", 8, 1024, 50257, layers=12, hidden=768, heads=12
         "bert_512": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16),
         "bert_512_plain": words("bert", 16, 512, 30522, layers=24, hidden=1024, heads=16, dropout=0)}
 PEERS = {"gpt_1024": "gpt", "resnet50_224": "resnet50", "bert_512": "bert", "bert_512_plain": "bert-plain"}  # torch_speed.py's names
-MESHES = {"1": ("1", "data"), "data2": ("data=2", "data"), "auto4": ("data=2,model=2", "auto")}
+MESHES = {"1": ("1", "data"), "data2": ("data=2", "data"), "auto4": ("data=2,model=2", "auto"), "stage2": ("stage=2", "data")}
+RANKS = {"1": 1, "data2": 2, "auto4": 4, "stage2": 2}
+# Micro-batches of a pipeline, of the networks whose loss is the mean of those of its parts: a batch norm has another one.
+PARTS = {"lenet": ("--accumulate", "4")}
 
 
 def run(*command):
@@ -116,16 +119,19 @@ def pack_plans(build, out, chosen):
                     kind, *sizes = network["write"]
                     run(sys.executable, ROOT / "test/models/networks.py", kind, "-o", model, *sizes)
                 for title, (mesh, mode) in MESHES.items():
+                    parts = PARTS.get(name, ()) if title == "stage2" else ()
+                    if title == "stage2" and not parts:
+                        continue
                     for precision in ("f32", "bf16"):
                         if precision != ("f32" if use == "equal" else "bf16") or (use == "fast" and title != "1"):
                             continue
                         plan = "-".join([name, title, precision])
-                        run(build / "bin/tessera-compile", model, "--train", *network["options"], "--mesh", mesh, "--mode", mode,
+                        run(build / "bin/tessera-compile", model, "--train", *network["options"], *parts, "--mesh", mesh, "--mode", mode,
                             "--precision", precision, "--topology", "8xh200", "-o", out / "plans" / plan)
                         leave_weights_out(out / "plans" / plan)
                         for unread in ("report.json", "strategies.json"):  # megabytes that a run does not read
                             (out / "plans" / plan / unread).unlink(missing_ok=True)
-                        plans.append({"plan": plan, "network": name, "ranks": {"1": 1, "data2": 2, "auto4": 4}[title], "use": use,
+                        plans.append({"plan": plan, "network": name, "ranks": RANKS[title], "use": use,
                                       "precision": precision, "inputs": network["inputs"], "target": network["target"], "peer": PEERS.get(name)})
                         print(f"  {plan}", flush=True)
     (out / "plans.json").write_text(json.dumps(plans, indent=1))

@@ -17,7 +17,7 @@ lent (default: all three):
          speed        training steps against PyTorch (eager, and compiled), and shares of what the device reaches; without
                       PyTorch our times alone
   safety: sanitize    compute-sanitizer (memcheck, racecheck) over training runs and files of the conformance suite
-         shared       losses of 2 and 4 ranks that share the device
+         shared       losses of 2 and 4 ranks that share the device, also of a pipeline
          profile      where the time of a step goes, by Tessera itself
 --minutes N: ends after N minutes (default 9 for each of the three calls). Every command has a time limit of its own, and a
 command that hangs is killed with all it has started. What is known is in the report after every line.
