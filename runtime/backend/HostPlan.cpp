@@ -5,7 +5,6 @@
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/SideBySide.h"
 #include "runtime/plan/Alignment.h"
-#include "runtime/plan/PlanInfo.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
 
@@ -77,20 +76,16 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
 }
 
 /// Tells kernels which operands no step writes, so that they may keep what they make of them.
-void HostPlan::markConstants() {
-  const std::vector<uint32_t> whole = wholeBuffers(plan());
-  std::vector<bool> constant(whole.size(), false);
-  for (uint32_t b = 0; b < whole.size(); ++b)
-    constant[b] = !plan().buffers(int(b)).constant().empty();
+void HostPlan::markConstants(const BufferUses &uses) {
+  const auto count = uint32_t(plan().buffers_size());
+  std::vector<bool> stays(count, false);
+  for (uint32_t b = 0; b < count; ++b)
+    stays[b] = !plan().buffers(int(b)).constant().empty();
   for (const plan::Binding &binding : plan().bindings())
     if (binding.role() == plan::PARAMETER || binding.role() == plan::STATE)
-      constant[whole[binding.buffer()]] = true;
-  for (const plan::Program &program : plan().programs())
-    for (const plan::Step &step : program.steps())
-      for (uint32_t b : writesOf(step))
-        constant[whole[b]] = false;
-  for (uint32_t b = 0; b < whole.size(); ++b)
-    if (constant[whole[b]])
+      stays[uses.root(binding.buffer())] = true;
+  for (uint32_t b = 0; b < count; ++b)
+    if (stays[uses.root(b)] && uses.writes(b) == 0)
       placedBuffers()[b].edition = &edition_;
 }
 
@@ -150,8 +145,6 @@ Status HostPlan::bindPairs(uint32_t number, const LoadOptions &options, const Pa
       return both.status().context("step '" + step.name() + "'");
     if (!*both)
       continue;
-    for (uint32_t k : {s, s + 1})
-      kernels_[number][k].clear();
     kernels_[number][s].push_back(std::move(*both));
     pairs_[number][s++] = bytes;
   }
@@ -161,10 +154,12 @@ Status HostPlan::bindPairs(uint32_t number, const LoadOptions &options, const Pa
 Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const PairBinder &bindPair) {
   size_t scratch = 0;
   const BufferUses uses(plan());
-  markConstants();
+  markConstants(uses);
   threads_ = std::max(1, options.threads);
   for (const plan::Program &program : plan().programs()) {
     auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
+    TESSERA_RETURN_IF_ERROR(bindPairs(uint32_t(kernels_.size() - 1), options, bindPair, uses));
+    const std::vector<uint64_t> &pairs = pairs_.back();
     const TimeOrder order(program);
     std::vector<SingleStep> singles(kernels.size());
     std::vector<uint64_t> indices(order.sections().size(), 0);
@@ -172,7 +167,7 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const Pair
       indices[call.section] = std::max(indices[call.section], uint64_t(call.index) + 1);
     for (size_t s = 0; s < kernels.size(); ++s) {
       const plan::Step &step = program.steps(int(s));
-      if (!step.has_kernel())
+      if (!step.has_kernel() || pairs[s] || (s > 0 && pairs[s - 1]))
         continue;
       const std::string where = "step '" + step.name() + "'";
       KernelCall first;
@@ -199,7 +194,6 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const Pair
       singles[s].single = threads_ > 1 && step.waits().empty() &&
                           std::ranges::all_of(kernels[s], [](const auto &kernel) { return kernel->threads() == 1; });
     }
-    TESSERA_RETURN_IF_ERROR(bindPairs(uint32_t(kernels_.size() - 1), options, bindPair, uses));
     for (const Variants &variants : kernels)
       for (const auto &kernel : variants) {
         scratch = std::max(scratch, kernel->scratchBytes());

@@ -67,7 +67,7 @@ private:
   Status runSideBySide(uint32_t program, uint32_t first, uint32_t index);
   Status bind(const LoadOptions &options, const Binder &bind, const PairBinder &bindPair);
   Status bindPairs(uint32_t program, const LoadOptions &options, const PairBinder &bindPair, const BufferUses &uses);
-  void markConstants();
+  void markConstants(const BufferUses &uses);
   uint64_t variantsOf(const plan::Kernel &kernel, uint64_t indices) const;
   std::string implementation(uint32_t program, uint32_t step) const override;
   bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;

@@ -182,9 +182,8 @@ dnnl::post_ops postOpsOf(const LoopFunction &function, const memory::desc &added
     case LoopFunction::Kind::Swish:
       appendEltwise(ops, dnnl::algorithm::eltwise_swish, 1, 0);
       break;
-    case LoopFunction::Kind::HardSwish: // version 2 knows these factors alone, and takes no others
-      appendEltwise(ops, dnnl::algorithm::eltwise_hardswish, dnnlVersion().major < 3 ? 0 : 1.f / 6,
-                    dnnlVersion().major < 3 ? 0 : 0.5f);
+    case LoopFunction::Kind::HardSwish:
+      appendHardSwish(ops);
       break;
     }
   return ops;

@@ -43,6 +43,8 @@ template <typename PrimitiveDesc> PrimitiveDesc firstAccepted(PrimitiveDesc pd, 
 inline void appendEltwise(dnnl::post_ops &ops, dnnl::algorithm algorithm, double a, double b) {
   ops.append_eltwise(1.f, algorithm, float(a), float(b));
 }
+/// x min(max(x / 6 + 1 / 2, 0), 1). Version 2 has these factors, and takes none.
+inline void appendHardSwish(dnnl::post_ops &ops) { appendEltwise(ops, dnnl::algorithm::eltwise_hardswish, 0, 0); }
 using DnnlPooling = dnnl::pooling_v2_forward; // the ones with dilations
 using DnnlPoolingGradient = dnnl::pooling_v2_backward;
 
@@ -70,6 +72,9 @@ typename Primitive::primitive_desc describeGradientWith(const Wanted &wanted, co
 
 inline void appendEltwise(dnnl::post_ops &ops, dnnl::algorithm algorithm, double a, double b) {
   ops.append_eltwise(algorithm, float(a), float(b));
+}
+inline void appendHardSwish(dnnl::post_ops &ops) {
+  appendEltwise(ops, dnnl::algorithm::eltwise_hardswish, 1. / 6, 0.5);
 }
 using DnnlPooling = dnnl::pooling_forward;
 using DnnlPoolingGradient = dnnl::pooling_backward;
