@@ -2,8 +2,8 @@
 """Training on two hosts with a slow cable: against PyTorch, and predicted against measured.
 
 usage: test/benchmark/two_hosts.py --bin build/bin [--python PYTHON ...] [--networks resnet50_32,bert,gpt2] [--rates 1,10]
-                                   [--rounds 3] [--steps 2] [--profiles DIR] [--seconds 0.01] [--compress KIND] [--quick]
-                                   [--json FILE]
+                                   [--rounds 3] [--steps 2] [--profiles DIR] [--seconds 0.01] [--auto] [--compress KIND]
+                                   [--quick] [--json FILE]
        test/benchmark/two_hosts.py --bin build/bin --predictions [...]
        test/benchmark/two_hosts.py --bin build/bin --pipeline [--python PYTHON] [...]
 
@@ -15,8 +15,9 @@ Without --predictions or --pipeline: data parallel training of networks of torch
 DistributedDataParallel on gloo over the same cable. --python may be given several times: the Pythons of several versions of PyTorch
 (default /usr/bin/python3; the first exports the networks, so it has onnx and torchvision). Contestants alternate. A round gives the
 median step after one to warm up; the table has the median over rounds with the least and the greatest, how many times as fast
-Tessera is as the fastest other, and what communication no kernel hides, measured and predicted. With --compress a line more has
-Tessera with sums of gradients sent in these bits (bf16, f16, int8), which is another function than the others train.
+Tessera is as the fastest other, and what communication no kernel hides, measured and predicted. With --auto a
+line more has Tessera with the strategies that the search takes for this cable (--mode auto), the same function. With --compress
+a line more has Tessera with sums of gradients sent in these bits (bf16, f16, int8), which is another function than the others train.
 
 --predictions: six plans of three networks at each rate, measured / predicted, and Spearman's rank correlation.
 
@@ -104,6 +105,11 @@ def contest(args, folder):
     peers = {f"PyTorch {version(python)}": python for python in args.python}
     print(f"| network | Gbit/s | Tessera | {' | '.join(f'{peer}' for peer in peers)} | times as fast | exposed, measured | predicted "
           f"| step / predicted |\n|{'---|' * (7 + len(peers))}", flush=True)
+    variants = {"Tessera": ("--mode", "data")}
+    if args.auto:
+        variants["mode auto"] = ("--mode", "auto")
+    if args.compress:
+        variants[f"sums in {args.compress}"] = ("--mode", "data", "--compress", args.compress)
     told = []
     for name in names:
         where = folder / name
@@ -115,10 +121,9 @@ def contest(args, folder):
         for rate in args.rates:
             with args.link(folder, rate) as link:
                 profile, plans, exposed = link.profile(name, where / "net.onnx", options), {}, {}
-                for contestant, more in {"Tessera": (), **({f"in {args.compress}": ("--compress", args.compress)}
-                                                           if args.compress else {})}.items():
-                    plans[contestant] = link.compile(f"{name}.{len(plans)}", where / "net.onnx", "--mesh", "data=2", "--mode", "data",
-                                                     *options, *more, profile=profile)
+                for contestant, more in variants.items():
+                    plans[contestant] = link.compile(f"{name}.{len(plans)}", where / "net.onnx", "--mesh", "data=2", *options, *more,
+                                                     profile=profile)
                     exposed[contestant] = []  # what a run predicts is the same every time
 
                 def ours(contestant):
@@ -141,7 +146,7 @@ def contest(args, folder):
                        "predicted_exposed": exposed[contestant][0]["predicted_exposed"],
                        "others": {peer: t.median() for peer, t in others.items()}}
                 told.append(row)
-                what = name if contestant == "Tessera" else f"{name}, sums {contestant}"
+                what = name if contestant == "Tessera" else f"{name}, {contestant}"
                 print(f"| {what} | {rate:g} | {mine.text()} | {' | '.join(others[p].text() if p in others else '-' for p in peers)} | "
                       f"{best / mine.median():.2f} | {ms(row['exposed'])} | {ms(row['predicted_exposed'])} | "
                       f"{mine.median() / row['predicted']:.2f} |", flush=True)
@@ -305,6 +310,7 @@ def main():
     parser.add_argument("--pipeline", action="store_true")
     parser.add_argument("--networks", type=listed(str))
     parser.add_argument("--rates", type=listed(float), default=[1.0, 10.0], help="Gbit/s")
+    parser.add_argument("--auto", action="store_true", help="also with the strategies that the search takes")
     parser.add_argument("--compress", metavar="KIND", help="also with sums of gradients sent so: bf16, f16, int8")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--steps", type=int, default=2, help="steps a round, after one to warm up; short ones twice as many")
