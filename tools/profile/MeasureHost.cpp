@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 #include <unistd.h>
 
@@ -20,8 +21,8 @@ namespace tessera {
 
 namespace {
 
-/// A product of square matrices of this size is at the rate that large products and convolutions reach. Products of f64
-/// are plain loops, which are as slow in small matrices.
+/// A product of square matrices of this size is at the rate that large products reach. Products of f64 are plain loops,
+/// which are as slow in small matrices.
 constexpr int64_t kWide = 1024, kWideF64 = 256;
 /// Rounds of a measurement, of which the fastest counts.
 constexpr int kRounds = 3;
@@ -131,6 +132,36 @@ llvm::Error timeAttention(Kernels &kernels, strategies::Topology &topology, cons
   return llvm::Error::success();
 }
 
+/// Convolutions as a residual network has them: most keep the height and width of their images, some halve them, and
+/// these are slower, their gradients above all. The rate is that of both together.
+llvm::Error timeConvolutions(Kernels &kernels, strategies::Topology &topology, const Progress &progress) {
+  constexpr int64_t kBatch = 8, kChannels = 64, kSize = 32;
+  const std::string x = tensor({kBatch, kChannels, kSize, kSize}, "f32");
+  std::map<std::string, Timed> sums;
+  for (int64_t stride : {1, 2}) {
+    const int64_t features = stride * kChannels, size = kSize / stride;
+    const std::string w = tensor({features, kChannels, 3, 3}, "f32"), y = tensor({kBatch, features, size, size}, "f32");
+    const std::string how = llvm::formatv("strides = array<i64: {0}, {0}>, pads = array<i64: 1, 1, 1, 1>, dilations = "
+                                          "array<i64: 1, 1>, groups = 1 : i64",
+                                          stride);
+    for (auto &[op, operands, result, sizes] :
+         {std::tuple<std::string, std::vector<std::string>, std::string, std::string>{"graph.conv", {x, w}, y, ""},
+          {"graph.conv_input_grad", {y, w}, x, llvm::formatv(", input_sizes = array<i64: {0}, {0}>", kSize)},
+          {"graph.conv_weight_grad", {x, y}, w, ", kernel_sizes = array<i64: 3, 3>"}}) {
+      Timed one;
+      if (llvm::Error e = kernels.time(op, operands, {result}, how + sizes).moveInto(one))
+        return e;
+      sums[op].seconds += one.seconds;
+      sums[op].operations += one.operations;
+    }
+  }
+  for (const auto &[op, sum] : sums) {
+    topology.operators[op] = sum.rate();
+    progress(llvm::formatv("{0,12:F1} GFLOP/s of a core in {1}", sum.rate() * 1e-9, op).str());
+  }
+  return llvm::Error::success();
+}
+
 /// Loops through memory, loops that compute, and loops without work.
 llvm::Error timeLoops(Kernels &kernels, strategies::Topology &topology, const Progress &progress) {
   const int64_t length = std::max(kShort, kLong / topology.devices);
@@ -211,7 +242,7 @@ llvm::Expected<strategies::Topology> measureHost(const MeasureOptions &asked, co
   MLIRContext context(measuredDialects());
   context.loadAllAvailableDialects();
   Kernels kernels(context, options);
-  for (auto *measure : {timeProducts, timeAttention, timeLoops})
+  for (auto *measure : {timeProducts, timeAttention, timeConvolutions, timeLoops})
     if (llvm::Error e = measure(kernels, *topology, progress))
       return e;
   if (cores > 1)
