@@ -2,12 +2,22 @@
 
 #include "dialects/dist/DistInterfaces.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace tessera::strategies {
 
 static double flopsOf(const CostModel &model, const StepKernel &kernel) {
   llvm::SmallVector<Shape> operands = localOperands(*kernel.cls, model.mesh(), *kernel.strategy);
   llvm::SmallVector<Shape> results = localResults(*kernel.cls, model.mesh(), *kernel.strategy);
   return mlir::cast<dist::ShardingRuleOpInterface>(kernel.cls->sample).getFlops(operands, results);
+}
+
+/// The free steps that a step computes for itself, from operands to results, which are no members of its loop.
+static void addFree(const graph::DataFlow &program, int step, llvm::SetVector<int> &found) {
+  for (int value : program.steps[size_t(step)].reads)
+    if (const int maker = program.values[size_t(value)].maker;
+        maker >= 0 && program.steps[size_t(maker)].part == graph::LoopPart::Free && found.insert(maker))
+      addFree(program, maker, found);
 }
 
 std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &program, const graph::LoopedFlow &looped,
@@ -24,6 +34,11 @@ std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &progr
     double flops = 0, bytes = 0;
     int bits = 32;
     Cost sum = 0;
+    llvm::SetVector<int> free;
+    for (int member : members)
+      addFree(program, member, free);
+    for (int step : free)
+      flops += flopsOf(model, kernels[size_t(step)]);
     for (int member : members) {
       flops += flopsOf(model, kernels[member]);
       bits = std::max(bits, kernels[member].cls->elementBits);

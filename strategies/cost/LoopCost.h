@@ -1,8 +1,9 @@
 //===- LoopCost.h - what kernels cost as fusion leaves them ---------------------------------------===//
 //
-// A loop is one kernel: the work of its members over the bytes that the loop reads and writes. Its time is divided
-// among the members in proportion to what each would take alone, so that every operator of a report has a part and the
-// parts add up to the loop.
+// A loop is one kernel: the work of its members, and of the free operators that it computes for itself (a widening
+// cast, what is repeated), over the bytes that the loop reads and writes. Its time is divided among the members in
+// proportion to what each would take alone, so that every operator of a report has a part and the parts add up to the
+// loop.
 //
 //   std::vector<Cost> costs = loopCosts(model, flow, looped, kernels);      // by step of flow
 //

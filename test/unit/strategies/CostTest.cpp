@@ -2,6 +2,9 @@
 #include "dialects/dist/exchange/Exchange.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "strategies/cost/CostModel.h"
+#include "strategies/cost/LocalCost.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace tessera::strategies;
 namespace dist = tessera::dist;
@@ -212,6 +215,26 @@ TEST_CASE("operations of measured loops take their time, those of other kernels 
   }
   CHECK(cost.at("e") - cost.at("n") == Cost(15 * 8 * 16 * 3));
   CHECK(cost.at("p") < 6000);
+}
+
+TEST_CASE("a loop costs what it computes again") {
+  auto kernel = [](llvm::StringRef erf) {
+    Module m(llvm::formatv(R"(func.func @infer(%x: tensor<8x16xf32>, %g: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %e = graph.erf %x {{graph.name = "e"{0}} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      %y = graph.mul %e, %g {{graph.name = "y"} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+      return %y : tensor<8x16xf32>
+    })",
+                           erf)
+                 .str());
+    const LocalCost cost = llvm::cantFail(LocalCost::of(m.func("infer"), CostModel(Mesh(), simple())));
+    Cost sum = 0;
+    for (Cost of : cost.kernels)
+      sum += of;
+    return sum;
+  };
+  // The same loop either way: its arithmetic takes longer than its memory.
+  CHECK(kernel("") == Cost(17 * 8 * 16));
+  CHECK(kernel(", graph.repeats") == kernel(""));
 }
 
 TEST_CASE("attention in 16 bits is priced as that, with statistics and masks in float32") {
