@@ -161,6 +161,25 @@ std::vector<strategies::StagePlace> placesOf(const PipelineOptions &options, int
   return places;
 }
 
+strategies::InFlight inFlightOf(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
+  using strategies::InFlight;
+  const strategies::Pipeline pipeline = evenPipeline(options, devices, microBatches);
+  const std::optional<strategies::PipelineOrder> order = orderIn(options, pipeline);
+  if (!order)
+    return InFlight::OneForwardOneBackward;
+  strategies::StageProblem problem;
+  problem.microBatches = int(microBatches);
+  const std::vector<int> most = strategies::mostInFlight(pipeline, *order);
+  for (InFlight named : {InFlight::OneForwardOneBackward, InFlight::ZeroBubble2}) {
+    problem.inFlight = named;
+    if (llvm::all_of(llvm::enumerate(most), [&](auto stage) {
+          return stage.value() <= strategies::microBatchesInFlight(problem, 1, devices - 1 - int64_t(stage.index()));
+        }))
+      return named;
+  }
+  return InFlight::All;
+}
+
 int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches) {
   if (microBatches < 2)
     return 1;

@@ -43,6 +43,10 @@ llvm::Error completePipeline(PipelineOptions &options, int64_t devices, int64_t 
 /// The stages of each device and what it holds of them at once, if the order is known and not that of 1f1b; else empty.
 std::vector<strategies::StagePlace> placesOf(const PipelineOptions &options, int64_t devices, int64_t microBatches);
 
+/// The same of stages of which none shares a device: the named order that holds least among those that hold no less in
+/// any stage than this one.
+strategies::InFlight inFlightOf(const PipelineOptions &options, int64_t devices, int64_t microBatches);
+
 /// The most micro-batches of which a place holds at once what their backward passes read, if its stages are even.
 int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_t microBatches);
 

@@ -248,6 +248,7 @@ strategies::StageProblem ForwardPass::problem(llvm::ArrayRef<Cost> times, const 
   problem.ways = {{0, 1}};
   problem.microBatches = int(parts.program.parts);
   problem.stages = int(costs.stages());
+  problem.inFlight = costs.inFlight;
   if (parts.program.parts > 1)
     problem.places = costs.shared;
   // One micro-batch takes as long in any stages: what counts is that no stage has much of the work and memory.

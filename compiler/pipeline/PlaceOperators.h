@@ -43,6 +43,8 @@ struct PipelineCosts {
   std::vector<strategies::StagePlace> shared = {};
   std::map<std::string, int> given = {}; // by name of operators of the forward pass: the stage where a person wants it
   bool isHard = false;                   // the limit: what does not fit is no cut
+  /// Without `shared`: how many micro-batches a stage holds.
+  strategies::InFlight inFlight = strategies::InFlight::OneForwardOneBackward;
 
   int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.

@@ -253,6 +253,10 @@ def a_cut_that_fits(c):
         plan = c.compile("lenet_train", mesh, *options, "--memory", memory, *more)
         expect(f"{told} for one that fits in {memory[:3]}.00 KiB" in c.told, c.told)
         c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", STEPS, "--verify")
+    # All micro-batches are held: a cut that holds fewer would fit by 1f1b alone.
+    plan = c.compile("lenet_train", "stages=[data=1; data=2; data=1]", "--pipeline", "schedule=gpipe", "--memory",
+                     "1400KiB", parts="8", rows=64)
+    c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", STEPS, "--verify")
     said = c.compile("lenet_train", mesh, *options, "--memory", "20KiB", code=1)
     expect(said.count("error: ") == 1 and "no assignment of strategies fits" in said, said)
 

@@ -379,7 +379,14 @@ private:
     llvm::Expected<std::map<std::string, int>> given = strategies::givenStages(*versions_[0].module, user());
     if (!given)
       return given.takeError();
-    const compiler::PipelineCosts costs{link_, link_, memory.limit, places(), {}, {}, std::move(*given), memory.isHard};
+    const compiler::PipelineCosts costs{
+        .all = link_,
+        .stage = link_,
+        .limit = memory.limit,
+        .places = places(),
+        .given = std::move(*given),
+        .isHard = memory.isHard,
+        .inFlight = compiler::inFlightOf(run_.pipeline->options, int64_t(of_.size()), run_.training.accumulate)};
     if (llvm::Error e = compiler::placeVersions(networks, of_, costs, &memory.counted))
       return e;
     keepStages();
