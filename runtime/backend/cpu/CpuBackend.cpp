@@ -6,6 +6,7 @@
 #include "runtime/backend/cpu/Reordered.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/cpu/product/KeptMatMul.h"
 #include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
 #include "runtime/backend/cpu/product/OrderedWeightGrad.h"
@@ -33,6 +34,7 @@ LayoutWishes blocked(int block) {
 class CpuBackend final : public Backend {
 public:
   CpuBackend() {
+    registerKeptMatMul(fast_);
     registerOrderedMatMul(fast_);
     registerOrderedConv(fast_);
     registerOrderedWeightGrad(fast_);

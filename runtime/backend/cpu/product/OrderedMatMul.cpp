@@ -1,24 +1,12 @@
 // matmul by ordered products: operands are row-major matrices or their transposes.
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
 
-#include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/product/OrderedProduct.h"
 
 #include <cstring>
 
 namespace tessera::rt {
 namespace {
-
-/// The rows of all matrices as those of one, where they share B and lie one after the other.
-MatMulGeometry joinRows(MatMulGeometry g) {
-  const int64_t matrices = elementCount(g.batch);
-  for (int64_t i = 0; i < matrices; ++i)
-    if (g.transposeA || g.operands(i) != std::pair(i, int64_t(0)))
-      return g;
-  g.m *= matrices;
-  g.batch.clear();
-  return g;
-}
 
 class Matrices final : public ProductOperands {
 public:
@@ -73,6 +61,16 @@ bool accepts(const KernelCall &call) { return acceptsOrdered(call) && acceptsPla
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedMatMul(call, *productOps())); }
 
 } // namespace
+
+MatMulGeometry joinRows(MatMulGeometry g) {
+  const int64_t matrices = elementCount(g.batch);
+  for (int64_t i = 0; i < matrices; ++i)
+    if (g.transposeA || g.operands(i) != std::pair(i, int64_t(0)))
+      return g;
+  g.m *= matrices;
+  g.batch.clear();
+  return g;
+}
 
 std::unique_ptr<BoundKernel> bindOrderedMatMul(const KernelCall &call, const ProductOps &ops) {
   const MatMulGeometry g = joinRows(*matmulGeometry(call));

@@ -9,7 +9,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_ORDEREDMATMUL_H
 #define TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_ORDEREDMATMUL_H
 
-#include "runtime/backend/Kernel.h"
+#include "runtime/backend/KernelChecks.h"
 
 namespace tessera::rt {
 
@@ -19,6 +19,8 @@ struct ProductOps;
 void registerOrderedMatMul(KernelRegistry &registry);
 /// matmul by given loops.
 std::unique_ptr<BoundKernel> bindOrderedMatMul(const KernelCall &call, const ProductOps &ops);
+/// The rows of all matrices as those of one, where they share B and lie one after the other.
+MatMulGeometry joinRows(MatMulGeometry g);
 
 } // namespace tessera::rt
 

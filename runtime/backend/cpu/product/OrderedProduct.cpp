@@ -72,11 +72,12 @@ private:
 
 } // namespace
 
-bool acceptsOrdered(const KernelCall &call) {
+bool acceptsProduct(const KernelCall &call) {
   const auto fits = [](const TensorView &v) { return v.dtype == plan::F32 && v.elements() > 0; };
-  return call.exact && productOps() && std::ranges::all_of(call.inputs, fits) &&
-         std::ranges::all_of(call.outputs, fits);
+  return productOps() && std::ranges::all_of(call.inputs, fits) && std::ranges::all_of(call.outputs, fits);
 }
+
+bool acceptsOrdered(const KernelCall &call) { return call.exact && acceptsProduct(call); }
 
 Cut::Cut(int64_t length, int64_t count, int64_t grain)
     : length(length), part(std::min(length, parts(parts(length, count), grain) * grain)) {}

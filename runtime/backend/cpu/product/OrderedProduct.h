@@ -21,7 +21,9 @@
 
 namespace tessera::rt {
 
-/// Whether the plan is reproducible, every operand F32 and not empty, and this processor has ProductOps.
+/// Whether every operand is F32 and not empty, and this processor has ProductOps.
+bool acceptsProduct(const KernelCall &call);
+/// And the plan is reproducible.
 bool acceptsOrdered(const KernelCall &call);
 
 struct ProductSizes {
