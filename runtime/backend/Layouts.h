@@ -12,8 +12,8 @@
 //
 // Example: x -> conv(w) -> y -> fused(y, s) -> z: on the CPU x is nChw16c, w OIhw16i16o; y, z are one class, nChw16c.
 // The choice depends on shapes and steps alone, which are equal on all ranks, and on what the backend wishes: on the
-// CPU the block size follows from the instruction set (16, or 8 without AVX-512), so that ranks on unlike machines may
-// not be mixed.
+// CPU the block size follows from the instruction set (16, or 8 without AVX-512; also 8 where channels fill no 16), so
+// that ranks on unlike machines may not be mixed.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_LAYOUTS_H

@@ -12,18 +12,32 @@
 #include "runtime/backend/cpu/product/OrderedWeightGrad.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
+#include <algorithm>
+
 namespace tessera::rt {
 namespace {
 
+/// The channels of a block where they do not fill larger ones.
+constexpr int kSmallBlock = 8;
+
+/// Whether activations may have small blocks. oneDNN computes with them by other code, whose sums have another order,
+/// and has none for 16 bits.
+bool maySmallBlocks(const plan::Plan &plan) {
+  return !plan.leaves() &&
+         std::ranges::none_of(plan.buffers(), [](const plan::Buffer &b) { return bytesPerElement(b.dtype()) == 2; });
+}
+
 /// Activations are blocked by channels, weights by output and input channels.
-LayoutWishes blocked(int block) {
+LayoutWishes blocked(int block, bool small) {
   LayoutWishes wishes;
   // oneDNN interleaves pairs of BF16 weights. Layout cannot express that, so these weights are reordered. F16 becomes
   // F32 before each convolution.
   wishes.wanted = [](plan::DType type, bool weight) {
     return type == plan::F32 || type == plan::F16 || (type == plan::BF16 && !weight);
   };
-  wishes.layout = [block](const Shape &shape, bool weight) -> Layout {
+  wishes.layout = [block, small](const Shape &shape, bool weight) -> Layout {
+    if (small && !weight && shape[1] % block && shape[1] % kSmallBlock == 0)
+      return {{{1, kSmallBlock}}};
     if (shape[1] % block || (weight && shape[0] % block))
       return {};
     return weight ? Layout{{{1, block}, {0, block}}} : Layout{{{1, block}}};
@@ -52,7 +66,7 @@ public:
     Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
     if (!calls)
       return calls.status();
-    std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock()));
+    std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock(), maySmallBlocks(plan)));
     return HostPlan::load(
         plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, layouts, bindPair);
   }

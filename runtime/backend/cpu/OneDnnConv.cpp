@@ -64,9 +64,16 @@ bool isProduct(const ConvGeometry &g) {
   return g.groups == 1 && std::ranges::all_of(g.kernel, [](int64_t points) { return points == 1; });
 }
 
-/// Tries `make` (x, y descriptors -> primitive descriptor) with the layouts given, then with free ones. oneDNN's
-/// convolution by products of matrices (gemm), which it has for channels that do not fill blocks, copies every window.
-/// For windows it comes last: reordering for another implementation takes 0.2 to 1 times as long.
+/// Whether reordering for another implementation takes less time. oneDNN's convolution by products of matrices (gemm),
+/// which it has for channels that do not fill blocks, copies every window: reordering takes 0.2 to 1 times as long.
+/// Small blocks are read by the code for narrow vectors, which takes 1 to 2 times as long where there is much to
+/// compute.
+bool comesLast(const std::string &implementation, const ConvGeometry &g) {
+  const bool narrow = implementation.find("avx2") != std::string::npos && !isNarrow(dnnl::get_effective_cpu_isa());
+  return !isProduct(g) && (implementation.find("gemm") != std::string::npos || (narrow && g.groups == 1));
+}
+
+/// Tries `make` (x, y descriptors -> primitive descriptor) with the layouts given, then with free ones.
 template <typename PD, typename Make> PD choose(const KernelCall &call, const ConvCall &c, const Make &make) {
   PD last;
   for (int free = 0; free < 2; ++free) {
@@ -76,7 +83,7 @@ template <typename PD, typename Make> PD choose(const KernelCall &call, const Co
       const std::string implementation = pd ? pd.impl_info_str() : "";
       if (!pd || !isFast(implementation) || isFaulty(dnnlVersion(), call.name(), implementation, c.g))
         continue;
-      if (implementation.find("gemm") == std::string::npos || isProduct(c.g))
+      if (!comesLast(implementation, c.g))
         return pd;
       if (!last)
         last = pd;
