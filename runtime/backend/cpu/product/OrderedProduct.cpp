@@ -1,8 +1,9 @@
 // A tile of the result is computed by one thread, chunk by chunk of its terms. A chunk is a part of a leaf, a leaf, or
 // several neighbouring leaves: as many terms as fit the caches with the tile's columns of B, which are copied there.
-// Rows of A are copied panel by panel, or read where they lie. What is read next is fetched while products are
-// computed, since copies alone would wait for memory: without that they cost a tenth of the time. The innermost loops
-// fetch lines between terms. Many at once would wait for each other, which took 6 % of the time.
+// Rows of A are copied panel by panel, or read where they lie. Where rows lie side by side, a panel of 12 of them
+// begins and ends amid lines of the cache: then four panels are copied at once. What is read next is fetched while
+// products are computed, since copies alone would wait for memory: without that they cost a tenth of the time. The
+// innermost loops fetch lines between terms. Many at once would wait for each other, which took 6 % of the time.
 //
 // What a function returns for a micro tile fits registers: a read of two numbers that were written one by one waits
 // until all stores before them, those of the result, are in the cache.
@@ -34,6 +35,7 @@ constexpr int64_t kMostTerms =
     384;                      // of a chunk of whole leaves: sums that go on in the next chunk are stored and read again
 constexpr int64_t kLine = 16; // numbers of a line of the cache
 constexpr int64_t kPad = kLine;    // between copied rows: rows a power of two apart would share lines of the cache
+constexpr int64_t kPanels = 4;     // that are copied at once where rows lie side by side: three lines, not parts of two
 constexpr size_t kMostLevels = 32; // of a tree
 // What a copied row of A and a copied column of B cost, in columns and rows of products.
 constexpr double kCopyRow = 8, kCopyColumn = 24; // copies of columns may transpose, and often come from memory
@@ -44,14 +46,18 @@ int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 class FetchAll {
 public:
   FetchAll(const Source &source, int64_t tiles) {
-    fetch_.next = fetch_.row = fetch_.plane = source.data;
+    if (!source.data)
+      return;
+    const int64_t run = source.pieces ? source.piece : source.columns;
+    fetch_.left = fetch_.lines = parts(run, kLine);
+    // Counted from the end of a run: where it begins amid a line, that came with what lies before it.
+    fetch_.next = fetch_.row = fetch_.plane = source.data + (run - 1 - (fetch_.lines - 1) * kLine);
     fetch_.runs = source.pieces;
     if (source.pieces) {
       fetch_.unit = source.piece;
       fetch_.runCount = source.columns / source.piece;
       fetch_.next += source.pieces[0] * source.piece;
     }
-    fetch_.left = fetch_.lines = parts(source.pieces ? source.piece : source.columns, kLine);
     fetch_.rowsLeft = fetch_.rows = source.rows;
     fetch_.stride = source.stride;
     fetch_.planeStride = source.planeStride;
@@ -89,12 +95,15 @@ OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const Pro
       chunks_(leaf_ * leaves_, leaf_ * leaves_ > kMostTerms ? parts(leaf_ * leaves_, kTerms) : 1, kLine),
       levels_(size_t(std::countr_zero(uint64_t(sizes.leaves / leaves_)))),
       termsSideBySide_(operands_->termsSideBySide()), strides_(operands_->strides(ops)),
-      rowBlock_(operands_->rowBlock()), rowStride_(termsSideBySide_ ? chunks_.part + kPad : ops.rows),
-      micro_(ops.rows * ops.columns), copiedRows_(ops.rows * (chunks_.part + kPad)) {
+      rowBlock_(operands_->rowBlock()), micro_(ops.rows * ops.columns) {
   chooseTiles();
   // Of rows in blocks, a micro tile has a part of one block, so that each of its terms is one piece of memory.
   const int64_t most = int64_t(std::bit_floor(uint64_t(ops.rows)));
   panel_ = rowBlock_ > 1 && rowBlock_ % most == 0 ? most : parts(rows_.part, parts(rows_.part, ops.rows));
+  const bool severalPanels = !termsSideBySide_ && rowBlock_ == 1;
+  group_ = panel_ * (severalPanels ? kPanels : 1);
+  rowStride_ = termsSideBySide_ ? chunks_.part + kPad : group_;
+  copiedRows_ = termsSideBySide_ ? panel_ * rowStride_ : chunks_.part * rowStride_;
   const int64_t across = parts(columns_.part, ops.columns);
   sums_ = parts(rows_.part, panel_) * across * micro_;
   copiedColumns_ = across * ops.columns * chunks_.part;
@@ -180,65 +189,53 @@ void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
       operands_->packColumns(copyB + c * chunks_.part, ops_, panel);
   }
   FetchAll nextColumns(next && copies ? operands_->columns(next->columnPanel(0, next->columns)) : Source(), all);
-  std::array<const float *, 2 * kMostLevels> waiting{};
+  std::array<const float *, kMostLevels> waiting{};
   MicroTile t;
   t.rowStride = termsSideBySide_ ? rowStride_ : 1;
   t.termStride = termsSideBySide_ ? 1 : rowStride_;
   t.terms = leaves_ == 1 ? chunk.terms : leaf_;
+  t.leaves = leaves_;
+  t.leafSums = small;
   t.waiting = waiting.data();
   int64_t micro = 0;
-  for (int64_t r = 0; r < chunk.rows; r += panel_) {
-    const int64_t rows = std::min(panel_, chunk.rows - r), below = r + panel_;
-    const float *const rowsInPlace = rowBlock_ > 1 ? operands_->rowsInPlace(chunk.rowPanel(r, rows)) : nullptr;
-    const float *const a = rowsInPlace ? rowsInPlace : copyA;
+  for (int64_t g = 0; g < chunk.rows; g += group_) {
+    const int64_t inGroup = std::min(group_, chunk.rows - g), below = g + group_;
+    const float *const rowsInPlace = rowBlock_ > 1 ? operands_->rowsInPlace(chunk.rowPanel(g, inGroup)) : nullptr;
     if (!rowsInPlace)
-      operands_->packRows(copyA, rowStride_, chunk.rowPanel(r, rows));
+      operands_->packRows(copyA, rowStride_, chunk.rowPanel(g, inGroup));
     if (!termsSideBySide_)
       t.termStride = rowsInPlace ? rowBlock_ : rowStride_;
-    FetchAll nextRows(below < chunk.rows ? operands_->rows(chunk.rowPanel(below, std::min(panel_, chunk.rows - below)))
-                      : next             ? operands_->rows(next->rowPanel(0, std::min(panel_, next->rows)))
+    FetchAll nextRows(below < chunk.rows ? operands_->rows(chunk.rowPanel(below, std::min(group_, chunk.rows - below)))
+                      : next             ? operands_->rows(next->rowPanel(0, std::min(group_, next->rows)))
                                          : Source(),
-                      across);
-    for (int64_t c = 0; c < chunk.columns; c += ops_.columns, ++micro) {
-      const int64_t some = std::min(ops_.columns, chunk.columns - c);
-      const Source inPlace =
-          copies || some < ops_.columns ? Source() : operands_->columnsInPlace(chunk.columnPanel(c, some));
-      float *const level = sums + micro * micro_, *const unfinished = level + int64_t(levels_) * sums_;
-      const float *const b = inPlace.data ? inPlace.data : copyB + c * chunks_.part;
-      t.bStride = inPlace.data ? inPlace.stride : ops_.columns;
-      t.before = chunk.piece == 0 ? nullptr : unfinished;
-      t.next = t.before ? t.before + micro_ : nullptr;
-      t.fetch[0] = nextRows.next();
-      t.fetch[1] = nextColumns.next();
-      for (int64_t i = 0; i < leaves_; ++i) {
-        t.a = a + i * leaf_ * t.termStride;
-        t.b = b + i * leaf_ * t.bStride;
-        t.waitingCount = size_t(std::countr_one(uint64_t(i)));
+                      across * parts(inGroup, panel_));
+    for (int64_t r = 0; r < inGroup; r += panel_) {
+      const int64_t row = chunk.row + g + r, rows = std::min(panel_, inGroup - r);
+      t.a = (rowsInPlace ? rowsInPlace : copyA) + r;
+      for (int64_t c = 0; c < chunk.columns; c += ops_.columns, ++micro) {
+        const int64_t some = std::min(ops_.columns, chunk.columns - c);
+        const Source inPlace =
+            copies || some < ops_.columns ? Source() : operands_->columnsInPlace(chunk.columnPanel(c, some));
+        float *const level = sums + micro * micro_, *const unfinished = level + int64_t(levels_) * sums_;
+        t.b = inPlace.data ? inPlace.data : copyB + c * chunks_.part;
+        t.bStride = inPlace.data ? inPlace.stride : ops_.columns;
+        t.before = chunk.piece == 0 ? nullptr : unfinished;
+        t.next = t.before ? t.before + micro_ : nullptr;
+        t.fetch[0] = nextRows.next();
+        t.fetch[1] = nextColumns.next();
+        t.waitingCount = ends ? above : 0;
         for (size_t w = 0; w < t.waitingCount; ++w)
-          waiting[w] = small + int64_t(w) * micro_;
-        t.y = small + int64_t(t.waitingCount) * micro_;
-        t.yStride = ops_.columns;
-        t.yVectorStride = ops_.vector;
-        bool stores = false;
-        if (i + 1 == leaves_) {
-          for (size_t w = 0; ends && w < above; ++w)
-            waiting[t.waitingCount++] = level + int64_t(w) * sums_;
-          t.y = ends ? level + int64_t(above) * sums_ : unfinished;
-          if (last) {
-            float *const place = some % ops_.vector == 0
-                                     ? operands_->place(ops_, chunk.matrix, chunk.row + r, rows, chunk.column + c)
-                                     : nullptr;
-            stores = !place;
-            t.y = stores ? edge : place;
-            if (!stores) {
-              t.yStride = strides_.row;
-              t.yVectorStride = strides_.vector;
-            }
-          }
-        }
+          waiting[w] = level + int64_t(w) * sums_;
+        float *const place = last && some % ops_.vector == 0
+                                 ? operands_->place(ops_, chunk.matrix, row, rows, chunk.column + c)
+                                 : nullptr;
+        const bool stores = last && !place;
+        t.y = place ? place : stores ? edge : ends ? level + int64_t(above) * sums_ : unfinished;
+        t.yStride = place ? strides_.row : ops_.columns;
+        t.yVectorStride = place ? strides_.vector : ops_.vector;
         ops_.run(rows, some > ops_.vector ? 2 : 1, t);
         if (stores)
-          operands_->store(edge, ops_, chunk.matrix, chunk.row + r, rows, chunk.column + c, some);
+          operands_->store(edge, ops_, chunk.matrix, row, rows, chunk.column + c, some);
       }
     }
   }

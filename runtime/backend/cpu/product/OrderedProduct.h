@@ -126,6 +126,7 @@ private:
   size_t levels_;         // of the tree above chunks
   Cut rows_, columns_;
   int64_t panel_ = 1; // rows of a micro tile
+  int64_t group_ = 1; // rows that are copied at once
   bool termsSideBySide_;
   ResultStrides strides_;
   int64_t rowBlock_;

@@ -2,7 +2,8 @@
 //
 // A micro tile is a few rows by a few vectors of a product, held in registers while its terms are added: each element
 // is ((a0 * b0) + a1 * b1) + ..., in ascending order of the terms, every step one fused multiply-add. So an element
-// depends on its row of A and its column of B alone, whatever tile it is in, and on no instruction set.
+// depends on its row of A and its column of B alone, whatever tile it is in, and on no instruction set. Leaves that
+// follow each other are one call, so that they share what begins and ends it; their sums are added as a tree.
 //
 // The columns of B are packed: `terms` times kColumns numbers, so that a term is one or two vectors.
 //
@@ -40,7 +41,8 @@ struct MicroTile {
   int64_t rowStride = 0, termStride = 0; // one of them is 1
   const float *b = nullptr;              // b[term * bStride + column], whole vectors are read
   int64_t bStride = 0;
-  int64_t terms = 0;
+  int64_t terms = 0, leaves = 1; // of a leaf, and how many leaves follow each other
+  float *leafSums = nullptr; // where leaves wait for their neighbours: [levels of their tree][ops.rows][ops.columns]
   const float *before = nullptr; // [rows][ops.columns]: where the sum goes on from; null: from 0
   /// What is added to the sum when it is whole, one after the other, each [rows][ops.columns].
   const float *const *waiting = nullptr;
