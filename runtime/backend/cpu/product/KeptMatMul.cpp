@@ -31,10 +31,10 @@ public:
         b_(call.inputs[1].as<float>()), y_(call.outputs[0].as<float>()), columns_(std::move(columns)),
         terms_(g_.k, parts(g_.k, kMostTerms), kLine) {
     shareOut();
-    const int64_t most = std::max(ops.rows, kBlockNumbers / terms_.part / ops.rows * ops.rows);
-    block_ = Cut(rows_.part, parts(rows_.part, most), ops.rows).part;
-    if (terms_.count() > 1)
-      sums_ = panels_.part * block_ * ops.columns;
+    const int64_t most = std::max(ops.rows, kBlockNumbers / terms_.largest() / ops.rows * ops.rows);
+    block_ = Cut(rows_.largest(), parts(rows_.largest(), most), ops.rows).largest();
+    if (terms_.count > 1)
+      sums_ = panels_.largest() * block_ * ops.columns;
   }
 
   Status run(std::byte *scratch) override {
@@ -45,19 +45,19 @@ public:
       else
         ops_.packColumns(to, b + column, g_.n, g_.k, count);
     });
-    parallelFor(threads_, rows_.count() * panels_.count(), [&](int64_t first, int64_t last) {
+    parallelFor(threads_, rows_.count * panels_.count, [&](int64_t first, int64_t last) {
       for (int64_t share = first; share < last; ++share)
         for (int64_t matrix = 0; matrix < elementCount(g_.batch); ++matrix)
           compute(reinterpret_cast<float *>(scratch + size_t(share) * perShare()), matrix, share);
     });
     return Status();
   }
-  size_t scratchBytes() const override { return size_t(rows_.count() * panels_.count()) * perShare(); }
+  size_t scratchBytes() const override { return size_t(rows_.count * panels_.count) * perShare(); }
   size_t keptBytes() const override { return columns_.bytes(); }
   int threads() const override { return threads_; }
   std::string describe() const override {
-    return std::string("product with kept columns ") + ops_.isa + ", " + std::to_string(rows_.count()) + " x " +
-           std::to_string(panels_.count()) + " shares";
+    return std::string("product with kept columns ") + ops_.isa + ", " + std::to_string(rows_.count) + " x " +
+           std::to_string(panels_.count) + " shares";
   }
 
 private:
@@ -72,7 +72,7 @@ private:
       if (threads_ % r)
         continue;
       const Cut rows(g_.m, r, 1), panels(columns_.panels(), threads_ / r, 1);
-      const int64_t largest = (rows.part + kReadPanel) * panels.part;
+      const int64_t largest = (rows.largest() + kReadPanel) * panels.largest();
       if (least == 0 || largest < least) {
         least = largest;
         rows_ = rows;
@@ -83,16 +83,16 @@ private:
   size_t perShare() const { return aligned(size_t(sums_ + ops_.rows * ops_.columns) * sizeof(float)); }
 
   void compute(float *memory, int64_t matrix, int64_t share) const {
-    const int64_t i = share / panels_.count(), j = share % panels_.count();
+    const int64_t i = share / panels_.count, j = share % panels_.count;
     const int64_t end = rows_.begin(i) + rows_.size(i);
     for (int64_t row = rows_.begin(i); row < end; row += block_)
-      for (int64_t chunk = 0; chunk < terms_.count(); ++chunk)
+      for (int64_t chunk = 0; chunk < terms_.count; ++chunk)
         for (int64_t p = 0; p < panels_.size(j); ++p) {
           const bool goesOn = p + 1 < panels_.size(j);
-          const int64_t next = goesOn ? chunk : (chunk + 1) % terms_.count();
+          const int64_t next = goesOn ? chunk : (chunk + 1) % terms_.count;
           const float *const first = columns_.panel(g_.operands(matrix).second, panels_.begin(j));
           const float *const fetched = first + ((goesOn ? p + 1 : 0) * g_.k + terms_.begin(next)) * ops_.columns;
-          const bool last = !goesOn && chunk + 1 == terms_.count() && row + block_ >= end;
+          const bool last = !goesOn && chunk + 1 == terms_.count && row + block_ >= end;
           computePanel(memory, {matrix, row, std::min(block_, end - row), terms_.begin(chunk), terms_.size(chunk)},
                        panels_.begin(j) + p, p, last ? nullptr : fetched);
         }

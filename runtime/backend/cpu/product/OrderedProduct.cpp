@@ -42,6 +42,14 @@ constexpr double kCopyRow = 8, kCopyColumn = 24; // copies of columns may transp
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
+/// Of the parts' sizes in whole micro tiles, each of which has `most`.
+double mean(const Cut &cut, int64_t most) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < cut.count; ++i)
+    sum += parts(cut.size(i), most) * most;
+  return double(sum) / double(cut.count);
+}
+
 /// Fetches a source into a cache by so many micro tiles.
 class FetchAll {
 public:
@@ -86,7 +94,7 @@ bool acceptsProduct(const KernelCall &call) {
 bool acceptsOrdered(const KernelCall &call) { return call.exact && acceptsProduct(call); }
 
 Cut::Cut(int64_t length, int64_t count, int64_t grain)
-    : length(length), part(std::min(length, parts(parts(length, count), grain) * grain)) {}
+    : length(length), grain(grain), count(std::min(count, parts(length, grain))) {}
 
 OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const ProductOps &ops,
                                std::unique_ptr<ProductOperands> operands)
@@ -99,32 +107,33 @@ OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const Pro
   chooseTiles();
   // Of rows in blocks, a micro tile has a part of one block, so that each of its terms is one piece of memory.
   const int64_t most = int64_t(std::bit_floor(uint64_t(ops.rows)));
-  panel_ = rowBlock_ > 1 && rowBlock_ % most == 0 ? most : parts(rows_.part, parts(rows_.part, ops.rows));
+  panel_ = rowBlock_ > 1 && rowBlock_ % most == 0 ? most : parts(rows_.largest(), parts(rows_.largest(), ops.rows));
   const bool severalPanels = !termsSideBySide_ && rowBlock_ == 1;
   group_ = panel_ * (severalPanels ? kPanels : 1);
-  rowStride_ = termsSideBySide_ ? chunks_.part + kPad : group_;
-  copiedRows_ = termsSideBySide_ ? panel_ * rowStride_ : chunks_.part * rowStride_;
-  const int64_t across = parts(columns_.part, ops.columns);
-  sums_ = parts(rows_.part, panel_) * across * micro_;
-  copiedColumns_ = across * ops.columns * chunks_.part;
+  rowStride_ = termsSideBySide_ ? chunks_.largest() + kPad : group_;
+  copiedRows_ = termsSideBySide_ ? panel_ * rowStride_ : chunks_.largest() * rowStride_;
+  const int64_t across = parts(columns_.largest(), ops.columns);
+  sums_ = parts(rows_.largest(), panel_) * across * micro_;
+  copiedColumns_ = across * ops.columns * chunks_.largest();
 }
 
 std::string OrderedProduct::describe() const {
   return std::string("ordered product ") + ops_.isa + ", " + std::to_string(sizes_.leaves) +
-         (sizes_.leaves == 1 ? " leaf" : " leaves") + " in tiles of " + std::to_string(rows_.part) + " x " +
-         std::to_string(columns_.part) + " x " + std::to_string(chunks_.part);
+         (sizes_.leaves == 1 ? " leaf" : " leaves") + " in tiles of " + std::to_string(rows_.largest()) + " x " +
+         std::to_string(columns_.largest()) + " x " + std::to_string(chunks_.largest());
 }
 
 Status OrderedProduct::run(std::byte *scratch) {
   operands_->begin(threads_);
-  const int64_t all = sizes_.matrices * rows_.count() * columns_.count();
+  const int64_t all = sizes_.matrices * rows_.count * columns_.count;
   parallelFor(threads_, threads_, [&](int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       float *const memory = reinterpret_cast<float *>(scratch + size_t(t) * perThread());
       const int64_t end = all * (t + 1) / threads_ * chunkCount();
+      bool copied = false;
       for (int64_t i = all * t / threads_ * chunkCount(); i < end; ++i) {
-        const Chunk next = i + 1 < end ? at(i + 1) : Chunk();
-        compute(memory, at(i), i + 1 < end ? &next : nullptr);
+        const Chunk chunk = at(i), next = i + 1 < end ? at(i + 1) : Chunk();
+        copied = compute(memory, chunk, i + 1 < end ? &next : nullptr, copied);
       }
     }
   });
@@ -139,9 +148,9 @@ void OrderedProduct::chooseTiles() {
   for (int64_t r = fewestRows; r <= fewestRows + threads_; ++r)
     for (int64_t c = fewestColumns; c <= fewestColumns + threads_; ++c) {
       const Cut rows(sizes_.m, r, 1), columns(sizes_.n, c, ops_.columns);
-      const int64_t m = parts(rows.part, ops_.rows) * ops_.rows, n = parts(columns.part, ops_.columns) * ops_.columns;
-      const double time = double(parts(sizes_.matrices * rows.count() * columns.count(), threads_)) *
-                          (double(m * n) + kCopyRow * double(m) + kCopyColumn * double(n));
+      const double m = mean(rows, ops_.rows), n = mean(columns, ops_.columns);
+      const double time = double(parts(sizes_.matrices * rows.count * columns.count, threads_)) *
+                          (m * n + kCopyRow * m + kCopyColumn * n);
       if (least == 0 || time < least) {
         least = time;
         rows_ = rows;
@@ -152,16 +161,16 @@ void OrderedProduct::chooseTiles() {
 
 /// All tiles' chunks in order: the chunks of a tile follow each other.
 OrderedProduct::Chunk OrderedProduct::at(int64_t i) const {
-  const int64_t tile = i / chunkCount(), chunk = i % chunkCount(), perMatrix = rows_.count() * columns_.count();
-  const int64_t tileRow = tile % perMatrix % rows_.count(), tileColumn = tile % perMatrix / rows_.count();
+  const int64_t tile = i / chunkCount(), chunk = i % chunkCount(), perMatrix = rows_.count * columns_.count;
+  const int64_t tileRow = tile % perMatrix % rows_.count, tileColumn = tile % perMatrix / rows_.count;
   Chunk c;
   c.matrix = tile / perMatrix;
   c.row = rows_.begin(tileRow);
   c.rows = rows_.size(tileRow);
   c.column = columns_.begin(tileColumn);
   c.columns = columns_.size(tileColumn);
-  c.group = chunk / chunks_.count();
-  c.piece = chunk % chunks_.count();
+  c.group = chunk / chunks_.count;
+  c.piece = chunk % chunks_.count;
   c.term = c.group * leaves_ * leaf_ + chunks_.begin(c.piece);
   c.terms = chunks_.size(c.piece);
   return c;
@@ -173,22 +182,24 @@ size_t OrderedProduct::perThread() const {
   return aligned(size_t(numbers) * sizeof(float));
 }
 
-void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *next) const {
+bool OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *next, bool copied) const {
   float *const copyB = memory, *const copyA = copyB + copiedColumns_, *const sums = copyA + copiedRows_;
   float *const small = sums + int64_t(levels_ + 1) * sums_;
   float *const edge = small + int64_t(kMostLevels) * micro_;
 
-  const bool ends = chunk.piece + 1 == chunks_.count(), last = ends && (chunk.group + 1) * leaves_ == sizes_.leaves;
+  const bool ends = chunk.piece + 1 == chunks_.count, last = ends && (chunk.group + 1) * leaves_ == sizes_.leaves;
   const auto above = size_t(std::countr_one(uint64_t(chunk.group)));
   const int64_t across = parts(chunk.columns, ops_.columns), all = parts(chunk.rows, panel_) * across;
   // Few rows read the columns of B once: where they lie, if that is possible.
   const bool copies = chunk.rows > panel_;
-  for (int64_t c = 0; c < chunk.columns; c += ops_.columns) {
+  for (int64_t c = 0; c < chunk.columns && !copied; c += ops_.columns) {
     const Panel panel = chunk.columnPanel(c, std::min(ops_.columns, chunk.columns - c));
     if (copies || panel.count < ops_.columns || !operands_->columnsInPlace(panel).data)
-      operands_->packColumns(copyB + c * chunks_.part, ops_, panel);
+      operands_->packColumns(copyB + c * chunks_.largest(), ops_, panel);
   }
-  FetchAll nextColumns(next && copies ? operands_->columns(next->columnPanel(0, next->columns)) : Source(), all);
+  const bool again = next && copies && next->sameColumns(chunk);
+  FetchAll nextColumns(next && copies && !again ? operands_->columns(next->columnPanel(0, next->columns)) : Source(),
+                       all);
   std::array<const float *, kMostLevels> waiting{};
   MicroTile t;
   t.rowStride = termsSideBySide_ ? rowStride_ : 1;
@@ -217,7 +228,7 @@ void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
         const Source inPlace =
             copies || some < ops_.columns ? Source() : operands_->columnsInPlace(chunk.columnPanel(c, some));
         float *const level = sums + micro * micro_, *const unfinished = level + int64_t(levels_) * sums_;
-        t.b = inPlace.data ? inPlace.data : copyB + c * chunks_.part;
+        t.b = inPlace.data ? inPlace.data : copyB + c * chunks_.largest();
         t.bStride = inPlace.data ? inPlace.stride : ops_.columns;
         t.before = chunk.piece == 0 ? nullptr : unfinished;
         t.next = t.before ? t.before + micro_ : nullptr;
@@ -239,6 +250,7 @@ void OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
       }
     }
   }
+  return again;
 }
 
 } // namespace tessera::rt

@@ -17,6 +17,7 @@
 #include "runtime/backend/Kernel.h"
 #include "runtime/backend/cpu/product/ProductOps.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace tessera::rt {
@@ -80,14 +81,18 @@ public:
                      int64_t column, int64_t columns) const = 0;
 };
 
-/// A length in `count` equal parts, each a multiple of `grain` but the last one. Of few elements there may be fewer.
+/// A length in `count` parts, each a multiple of `grain` but the last one, that differ by one grain at most. Of few
+/// elements there may be fewer.
 struct Cut {
-  int64_t length = 1, part = 1;
+  int64_t length = 1, grain = 1, count = 1;
   Cut() = default;
   Cut(int64_t length, int64_t count, int64_t grain);
-  int64_t count() const { return (length + part - 1) / part; }
-  int64_t begin(int64_t i) const { return i * part; }
-  int64_t size(int64_t i) const { return length - begin(i) < part ? length - begin(i) : part; }
+  int64_t begin(int64_t i) const { return std::min(length, i * grains() / count * grain); }
+  int64_t size(int64_t i) const { return begin(i + 1) - begin(i); }
+  int64_t largest() const { return std::min(length, (grains() + count - 1) / count * grain); }
+
+private:
+  int64_t grains() const { return (length + grain - 1) / grain; }
 };
 
 class OrderedProduct final : public BoundKernel {
@@ -108,12 +113,16 @@ private:
     int64_t term, terms;
     Panel rowPanel(int64_t first, int64_t count) const { return {matrix, row + first, count, term, terms}; }
     Panel columnPanel(int64_t first, int64_t count) const { return {matrix, column + first, count, term, terms}; }
+    bool sameColumns(const Chunk &other) const {
+      return matrix == other.matrix && column == other.column && term == other.term && terms == other.terms;
+    }
   };
 
   void chooseTiles();
-  int64_t chunkCount() const { return sizes_.leaves / leaves_ * chunks_.count(); }
+  int64_t chunkCount() const { return sizes_.leaves / leaves_ * chunks_.count; }
   Chunk at(int64_t i) const;
-  void compute(float *memory, const Chunk &chunk, const Chunk *next) const;
+  /// `copied`: the chunk before it has left the copies of its columns. Returns whether it leaves those of the next one.
+  bool compute(float *memory, const Chunk &chunk, const Chunk *next, bool copied) const;
 
   size_t perThread() const;
 
