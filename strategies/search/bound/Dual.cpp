@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 using namespace tessera::strategies;
 
@@ -31,12 +33,58 @@ constexpr double kOptionWork = 4;  // per option at an end of an edge or in a pi
 constexpr double kPointWork = 4;   // per memory point
 constexpr double kSoftWork = 2.2;  // times a pass: one of soft minima
 
+constexpr size_t kFewColumns = 96;  // of a matrix: more go through memory, where whole rows are read faster
 constexpr double kMostMoved = 1e13; // what exceeds it excludes its option anyway; sums stay exact in doubles
 } // namespace
 
-/// Four rows at once load and store q a quarter as often.
+namespace {
+
+/// q[s] of kLanes columns times `Blocks`, which stay in registers, in two sets that take turns.
+template <size_t Blocks>
+[[gnu::always_inline]] inline void minPlusOf(const double *m, const double *p, size_t rows, size_t columns, double *q) {
+  Lanes least[2][Blocks], next;
+  for (size_t b = 0; b < Blocks; ++b)
+    least[0][b] = least[1][b] = std::numeric_limits<double>::infinity() - Lanes{};
+  auto lower = [&](Lanes *lanes, size_t t) {
+    for (size_t b = 0; b < Blocks; ++b) {
+      std::memcpy(&next, m + t * columns + b * kLanes, sizeof next);
+      next -= p[t];
+      lanes[b] = next < lanes[b] ? next : lanes[b];
+    }
+  };
+  size_t t = 0;
+  for (; t + 2 <= rows; t += 2) {
+    lower(least[0], t);
+    lower(least[1], t + 1);
+  }
+  if (t < rows)
+    lower(least[0], t);
+  for (size_t b = 0; b < Blocks; ++b) {
+    next = least[1][b] < least[0][b] ? least[1][b] : least[0][b];
+    std::memcpy(q + b * kLanes, &next, sizeof next);
+  }
+}
+
+} // namespace
+
+/// Few columns stay in registers; the last block of them may have some of those before it again. Of more columns four
+/// rows at once load and store q a quarter as often.
 TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows, size_t columns,
                                                  double *__restrict q) {
+  if (columns >= kLanes && columns <= kFewColumns) {
+    size_t s = 0;
+    for (; s + 4 * kLanes <= columns; s += 4 * kLanes)
+      minPlusOf<4>(m + s, p, rows, columns, q + s);
+    for (; s + 2 * kLanes <= columns; s += 2 * kLanes)
+      minPlusOf<2>(m + s, p, rows, columns, q + s);
+    if (s + kLanes <= columns) {
+      minPlusOf<1>(m + s, p, rows, columns, q + s);
+      s += kLanes;
+    }
+    if (s < columns)
+      minPlusOf<1>(m + columns - kLanes, p, rows, columns, q + columns - kLanes);
+    return;
+  }
   for (size_t s = 0; s < columns; ++s)
     q[s] = m[s] - p[0];
   size_t t = 1;
@@ -116,7 +164,17 @@ void Dual::setPrices(std::vector<double> newPrices) {
   prices_.price(unary_);
 }
 
+/// Before messages change in place.
+void Dual::keepBest() {
+  if (std::exchange(atBest_, false))
+    bestMessage_ = message_;
+}
+
 double Dual::pass() {
+  // The messages of the best bound stay as they are: others are made beside them.
+  if (atBest_)
+    std::swap(message_, bestMessage_);
+  const double *const before = atBest_ ? bestMessage_.data() : message_.data();
   double bound = flat_.constant;
   for (size_t p = 0; p < prices().size(); ++p)
     bound -= prices()[p] * flat_.room[p];
@@ -133,14 +191,16 @@ double Dual::pass() {
       total[s] = score[s] = unary_[first + s];
     size_t ahead = 0, behind = 0;
     for (const FlatLink &link : flat_.links[v]) {
-      double *mine = &message_[link.mine];
+      const double *mine = before + link.mine;
       if ((link.other > v) == forward_) {
         ++ahead;
         for (size_t s = 0; s < size; ++s)
           score[s] += mine[s];
       } else {
         ++behind;
-        minPlus(&flat_.matrices[link.from], &message_[link.theirs], size_t(flat_.size(link.other)), size, mine);
+        mine = &message_[link.mine];
+        minPlus(&flat_.matrices[link.from], &message_[link.theirs], size_t(flat_.size(link.other)), size,
+                &message_[link.mine]);
         const double *row = &flat_.matrices[link.from + size_t(chosen_[link.other]) * size];
         for (size_t s = 0; s < size; ++s)
           score[s] += row[s];
@@ -173,21 +233,22 @@ double Dual::pass() {
     if (ahead)
       for (const FlatLink &link : flat_.links[v])
         if ((link.other > v) == forward_)
+#pragma GCC ivdep
           for (size_t s = 0; s < size; ++s)
-            message_[link.mine + s] -= share * total[s];
+            message_[link.mine + s] = before[link.mine + s] - share * total[s];
   }
   for (const Knapsack &knapsack : knapsacks_)
     bound += knapsack.value();
   forward_ = !forward_;
   last_ = bound;
-  if (bound > bestBound_) {
+  atBest_ = bound > bestBound_;
+  if (atBest_) {
     if (bound > bestBound_ + kRelativeRounding * std::abs(bestBound_)) {
       stalled_ = 0;
       prices_.rose();
     }
     bestBound_ = bound;
     bestPrice_ = prices();
-    bestMessage_ = message_;
   }
   prices_.stalled(++stalled_);
   return bound;
@@ -196,6 +257,7 @@ double Dual::pass() {
 /// The same sweep as pass(). Where minima choose an option, each option has a weight here. The smooth bound is concave,
 /// and its derivative by a price is the memory that the weights expect, less the room.
 void Dual::softPass(double temperature, std::vector<double> &excess) {
+  keepBest();
   excess.assign(flat_.room.size() + 1, 0); // differences, first
   const int32_t n = flat_.count();
   for (int32_t i = 0; i < n; ++i) {
@@ -249,11 +311,13 @@ void Dual::restoreBest() {
   if (!knapsacks_.empty())
     return; // no pass lowered it
   prices_.set(bestPrice_);
-  message_ = bestMessage_;
+  if (!std::exchange(atBest_, true))
+    std::swap(message_, bestMessage_);
   prices_.price(unary_);
 }
 
 void Dual::goTo(const Position &position) {
+  keepBest();
   message_ = position.messages;
   setPrices(position.prices);
 }

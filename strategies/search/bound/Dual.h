@@ -74,14 +74,16 @@ public:
 
 private:
   void dropKnapsacks();
+  void keepBest();
 
   const FlatProblem &flat_;
   bool forward_ = true;
   MemoryPrices prices_;
   std::vector<double> bestPrice_;
   std::vector<double> unary_; // costs with prices
-  std::vector<double> message_,
-      bestMessage_;          // per (edge, end, option): moved from the edge to the end
+  /// Per (edge, end, option): moved from the edge to the end; those of the best bound where another pass followed.
+  std::vector<double> message_, bestMessage_;
+  bool atBest_ = false;      // message_ are those of the best bound, and bestMessage_ is room for others
   std::vector<double> kept_; // per option: what is left at the node after the pass
   std::vector<double> sum_;
   std::vector<Knapsack> knapsacks_;

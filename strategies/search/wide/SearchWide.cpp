@@ -257,7 +257,7 @@ private:
     int passes = 0;
     while (passes < kLeastPasses ||
            (passes < mostPasses && mayGoOn() && !options_.stopped() && dual.stalledPasses() < kStalled)) {
-      dual.pass();
+      dual.pass(/*answers=*/dual.hasMemory());
       work_ += dual.passWork();
       if (dual.hasMemory() && passes > kPassesUnpriced)
         dual.stepPrices(best_.choice.empty() ? kTargetWithoutAnswer * std::abs(dual.best()) : double(best_.cost));
@@ -276,8 +276,8 @@ private:
     }
     limited_ |= !mayGoOn();
     dual.restoreBest();
-    dual.pass();
-    dual.pass();
+    dual.pass(/*answers=*/false);
+    dual.pass(/*answers=*/false);
     work_ += 2 * dual.passWork();
     bound_ = std::max(bound_, std::min(dual.best(), leftOut_));
     prices_ = dual.bestPrices();

@@ -92,6 +92,41 @@ struct End {
   }
 };
 
+constexpr size_t kWord = 64; // bits
+size_t wordsOf(size_t bits) { return (bits + kWord - 1) / kWord; }
+
+/// Which states of the two ends of an edge may stand side by side: a bit each.
+class AllowedPairs {
+public:
+  explicit AllowedPairs(const StateTable &table)
+      : all_(std::none_of(table.costs.begin(), table.costs.end(), [](Cost c) { return c >= kForbidden; })) {
+    if (all_)
+      return;
+    rows_.assign(table.rows * wordsOf(table.columns), 0);
+    columns_.assign(table.columns * wordsOf(table.rows), 0);
+    for (size_t r = 0; r < table.rows; ++r)
+      for (size_t c = 0; c < table.columns; ++c) {
+        const uint64_t may = table.costs[r * table.columns + c] < kForbidden;
+        rows_[r * wordsOf(table.columns) + c / kWord] |= may << c % kWord;
+        columns_[c * wordsOf(table.rows) + r / kWord] |= may << r % kWord;
+      }
+  }
+
+  bool areAll() const { return all_; }
+  /// Whether a state of the one end may stand beside one of these of the other.
+  bool any(bool from, size_t state, const std::vector<uint64_t> &others) const {
+    const uint64_t *may = &(from ? rows_ : columns_)[state * others.size()];
+    uint64_t both = 0;
+    for (size_t w = 0; w < others.size(); ++w)
+      both |= may[w] & others[w];
+    return both != 0;
+  }
+
+private:
+  bool all_;
+  std::vector<uint64_t> rows_, columns_; // by state of `from`; by state of `to`
+};
+
 class Pruning {
 public:
   /// `among`: the other options are gone already.
@@ -131,30 +166,29 @@ private:
   void dropWithoutPartners() {
     for (size_t n = 0; n < kept_.size(); ++n)
       std::erase_if(kept_[n], [&](int32_t k) { return (*wide_.nodes[n].costs)[size_t(k)] >= kForbidden; });
-    std::unordered_map<const StateTable *, bool> forbidding; // looked up only
-    auto forbids = [&](const StateTable &table) {
-      auto [it, fresh] = forbidding.try_emplace(&table, false);
-      if (fresh)
-        it->second = std::any_of(table.costs.begin(), table.costs.end(), [](Cost c) { return c >= kForbidden; });
-      return it->second;
+    std::unordered_map<const StateTable *, AllowedPairs> allowedBy; // looked up only
+    auto pairsOf = [&](const StateTable &table) -> const AllowedPairs & {
+      auto it = allowedBy.find(&table);
+      return it == allowedBy.end() ? allowedBy.emplace(&table, table).first->second : it->second;
     };
-    std::vector<char> used, allowed;
+    std::vector<uint64_t> used;
+    std::vector<char> allowed;
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t n = 0; n < kept_.size(); ++n)
         for (const End &end : ends_[n]) {
           const size_t other = size_t(end.from ? end.edge->to : end.edge->from);
           const std::vector<int32_t> &theirs = end.from ? *end.edge->toState : *end.edge->fromState;
-          if (!forbids(*end.edge->table))
+          const AllowedPairs &pairs = pairsOf(*end.edge->table);
+          if (pairs.areAll())
             continue;
-          used.assign(end.otherStates(), 0);
+          used.assign(wordsOf(end.otherStates()), 0);
           for (int32_t k : kept_[other])
-            used[size_t(theirs[size_t(k)])] = 1;
+            used[size_t(theirs[size_t(k)]) / kWord] |= uint64_t(1) << (size_t(theirs[size_t(k)]) % kWord);
           allowed.assign(end.states(), 0);
           for (size_t s = 0; s < allowed.size(); ++s)
-            for (size_t t = 0; t < used.size() && !allowed[s]; ++t)
-              allowed[s] = used[t] && end.cost(s, t) < kForbidden;
-          work_ += double(allowed.size() * used.size() + kept_[n].size());
+            allowed[s] = pairs.any(end.from, s, used);
+          work_ += double(end.states() * end.otherStates() + kept_[n].size());
           changed |= std::erase_if(kept_[n], [&](int32_t k) { return !allowed[size_t(end.state()[size_t(k)])]; }) > 0;
         }
     }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace tessera::strategies {
 
@@ -99,6 +100,12 @@ TESSERA_CLONES void addToBoth(const double *x, const int32_t *state, size_t coun
   }
 }
 
+/// a[i] += x[state[i]]
+TESSERA_CLONES void addOneByState(const double *x, const int32_t *state, size_t count, double *__restrict a) {
+  for (size_t i = 0; i < count; ++i)
+    a[i] += x[state[i]];
+}
+
 /// a[i] -= x[state[i]]
 TESSERA_CLONES void takeByState(const double *x, const int32_t *state, size_t count, double *__restrict a) {
   for (size_t i = 0; i < count; ++i)
@@ -168,9 +175,14 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
     : flat_(nodesOf(wide, kept)), options_(kept), numShares_(wide.shares.size()), prices_(flat_),
       kept_(flat_.costs.size(), 0), chosen_(wide.nodes.size(), 0), best_(-std::numeric_limits<double>::infinity()) {
   // Equal lists of kept states, and equal tables, are made once.
-  std::map<std::pair<const std::vector<int32_t> *, std::vector<int32_t>>, const States *> known;
-  auto statesOf = [&](const std::vector<int32_t> &state, const std::vector<int32_t> &options) {
-    const States *&made = known[{&state, options}];
+  std::map<std::vector<int32_t>, size_t> lists;
+  std::vector<size_t> listOf; // by node
+  for (const std::vector<int32_t> &options : kept)
+    listOf.push_back(lists.try_emplace(options, lists.size()).first->second);
+  std::map<std::pair<const std::vector<int32_t> *, size_t>, const States *> known;
+  auto statesOf = [&](const std::vector<int32_t> &state, int32_t node) {
+    const std::vector<int32_t> &options = kept[size_t(node)];
+    const States *&made = known[{&state, listOf[size_t(node)]}];
     if (!made) {
       States &states = states_.emplace_back();
       std::map<int32_t, int32_t> numbers;
@@ -192,8 +204,8 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
   std::vector<std::pair<size_t, size_t>> messages;
   std::vector<const WideTable *> tableOf;
   for (const WideEdge &edge : wide.edges) {
-    const States *from = statesOf(*edge.fromState, kept[size_t(edge.from)]);
-    const States *to = statesOf(*edge.toState, kept[size_t(edge.to)]);
+    const States *from = statesOf(*edge.fromState, edge.from);
+    const States *to = statesOf(*edge.toState, edge.to);
     const size_t rows = from->inTable.size(), columns = to->inTable.size();
     const WideTable *&table = tables[{edge.table.get(), from, to}];
     if (!table) {
@@ -384,7 +396,7 @@ WideDual::Known WideDual::known() const {
 void WideDual::begin(const Known &known) {
   forward_ = known.forward;
   eachMessage([&](size_t edge, size_t state, size_t place) { message_[place] = known.messages[edge][state]; });
-  bestMessage_ = message_;
+  atBest_ = true;
   for (Shared &shared : shared_)
     if (!shared.members.empty())
       if (const auto &parts = known.shares[shared.members.front().share])
@@ -478,42 +490,60 @@ void WideDual::pull(const Link &link) {
   minPlus(link.table, &message_[link.theirs], link.theirStates, link.states, &message_[link.mine]);
 }
 
-double WideDual::pass() {
+double WideDual::pass(bool answers) {
+  // The messages of the best bound stay as they are: others are made beside them.
+  if (atBest_)
+    std::swap(message_, bestMessage_);
+  const double *const before = atBest_ ? bestMessage_.data() : message_.data();
   double bound = flat_.constant + prices_.constant();
   const int32_t n = flat_.count();
   for (int32_t i = 0; i < n; ++i) {
     const int32_t v = forward_ ? i : n - 1 - i;
     const size_t size = size_t(flat_.size(v)), first = flat_.first[size_t(v)];
-    for (size_t s = 0; s < size; ++s)
-      total_[s] = score_[s] = unary_[first + s];
+    std::copy_n(&unary_[first], size, total_.begin());
+    if (answers)
+      std::copy_n(&unary_[first], size, score_.begin());
     size_t ahead = 0, behind = 0;
     const std::span<const Link> links = linksOf(v);
     for (const Link &link : links) {
-      double *mine = &message_[link.mine];
       if ((link.other > v) == forward_) {
         ++ahead;
-        addToBoth(mine, link.state, size, score_.data(), total_.data());
+        if (answers)
+          addToBoth(before + link.mine, link.state, size, score_.data(), total_.data());
+        else
+          addOneByState(before + link.mine, link.state, size, total_.data());
         continue;
       }
       ++behind;
       pull(link);
+      const double *mine = &message_[link.mine];
+      if (!answers) {
+        addOneByState(mine, link.state, size, total_.data());
+        continue;
+      }
       // The other node has chosen already, and the row of its state is what the edge costs.
       const double *row = link.table + size_t(link.theirState[chosen_[size_t(link.other)]]) * link.states;
       addByState(row, mine, link.state, size, score_.data(), total_.data());
     }
-    const double least = leastOf(score_.data(), size);
-    chosen_[size_t(v)] = int32_t(std::find(score_.begin(), score_.begin() + long(size), least) - score_.begin());
+    if (answers) {
+      const double least = leastOf(score_.data(), size);
+      chosen_[size_t(v)] = int32_t(std::find(score_.begin(), score_.begin() + long(size), least) - score_.begin());
+    }
     const double share = ahead ? 1.0 / double(std::max(ahead, behind)) : 0;
     double *kept = &kept_[first];
     std::copy_n(total_.begin(), size, kept);
+    const int32_t *pushedBy = nullptr; // edges to the readers of one value have the same states
     if (ahead)
       for (const Link &link : links)
         if ((link.other > v) == forward_) {
-          leastByState(total_.data(), link.state, size, link.states, pushed_.data());
-          for (size_t t = 0; t < link.states; ++t) {
-            pushed_[t] = std::min(kNever, share * pushed_[t]);
-            message_[link.mine + t] -= pushed_[t];
+          if (std::exchange(pushedBy, link.state) != link.state) {
+            leastByState(total_.data(), link.state, size, link.states, pushed_.data());
+            for (size_t t = 0; t < link.states; ++t)
+              pushed_[t] = std::min(kNever, share * pushed_[t]);
           }
+#pragma GCC ivdep
+          for (size_t t = 0; t < link.states; ++t)
+            message_[link.mine + t] = before[link.mine + t] - pushed_[t];
           takeByState(pushed_.data(), link.state, size, kept);
         }
     bound += leastOf(kept, size);
@@ -521,13 +551,13 @@ double WideDual::pass() {
   forward_ = !forward_;
   last_ = bound;
   moveParts();
-  if (bound > best_) {
+  atBest_ = bound > best_;
+  if (atBest_) {
     if (bound > best_ + kRelativeRounding * std::abs(best_)) {
       stalled_ = 0;
       prices_.rose();
     }
     best_ = bound;
-    bestMessage_ = message_;
     bestPrices_ = prices_.values();
   }
   prices_.stalled(++stalled_);
@@ -535,7 +565,8 @@ double WideDual::pass() {
 }
 
 void WideDual::restoreBest() {
-  message_ = bestMessage_;
+  if (!std::exchange(atBest_, true))
+    std::swap(message_, bestMessage_);
   prices_.set(bestPrices_);
   prices_.price(unary_);
 }

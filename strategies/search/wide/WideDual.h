@@ -50,13 +50,14 @@ public:
   /// Begins there, before the first pass. A pass gives a bound whatever messages and parts it begins with.
   void begin(const Known &known);
 
-  /// One sweep over all nodes, in alternating directions. Returns the bound for the present prices.
-  double pass();
+  /// One sweep over all nodes, in alternating directions. Returns the bound for the present prices. Without `answers` it
+  /// leaves no answer, and takes less time.
+  double pass(bool answers = true);
   /// Elementary steps of a pass.
   double passWork() const { return work_; }
   double best() const { return best_; }
   int stalledPasses() const { return stalled_; }
-  /// Per node the position in `kept` that the last pass chose.
+  /// Per node the position in `kept` that the last pass with answers chose.
   const std::vector<int32_t> &answer() const { return chosen_; }
   /// Moves the memory prices towards the cost `target`.
   void stepPrices(double target);
@@ -152,7 +153,9 @@ private:
   bool forward_ = true;
   std::vector<double> slack_, given_, needing_; // of moveParts
   std::vector<std::vector<double>> free_;
-  std::vector<double> unary_, message_, bestMessage_, bestPrices_, kept_, total_, score_, pushed_;
+  std::vector<double> unary_, kept_, total_, score_, pushed_;
+  std::vector<double> message_, bestMessage_, bestPrices_;
+  bool atBest_ = true; // message_ are those of the best bound, and bestMessage_ is room for others
   std::vector<int32_t> chosen_;
   double last_ = 0, best_;
   int stalled_ = 0;
