@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <future>
 #include <optional>
 #include <set>
 
@@ -34,6 +35,9 @@ public:
         share_(share), threads_(threads), prices_(model.mesh()) {}
 
   BuiltGraph run() {
+    // When values live depends on no option.
+    if (threads_ > 1 && program_.func->getContext()->isMultithreadingEnabled())
+      ranges_ = std::async(std::launch::async | std::launch::deferred, [this] { return LiveRanges(program_); });
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
     for (size_t i = 0; fixed_ && i < isHead.size(); ++i)
       isHead[i] = fixed_->groupOf[i] >= 0;
@@ -538,7 +542,7 @@ private:
 
   std::vector<Live> findLives() {
     std::vector<Live> lives;
-    const LiveRanges ranges(program_);
+    const LiveRanges ranges = ranges_.valid() ? ranges_.get() : LiveRanges(program_);
     func::FuncOp func = program_.func;
     for (unsigned a = 0; a < function_.args.size(); ++a) {
       int c = built_.groups.ofArg[a];
@@ -638,6 +642,7 @@ private:
   const PipelineShare share_;
   const int threads_;
   BuiltGraph built_;
+  std::future<LiveRanges> ranges_;
   std::optional<LoopShares> shares_;
   static constexpr Cost kUnknown = -1;
   ReshardPrices prices_;

@@ -160,7 +160,7 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
 }
 
 OperatorReport describe(const CostModel &model, const OperatorInfo &info, const Strategy &strategy,
-                        const OperatorPrice &price, LeastBytes &leastBytes) {
+                        const OperatorPrice &price, llvm::StringRef rule, LeastBytes &leastBytes) {
   const Mesh &mesh = model.mesh();
   const OperatorClass &cls = *info.cls;
   OperatorReport r;
@@ -170,7 +170,7 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   r.updateOf = graph::parameterUpdatedBy(info.op).str();
   r.inputs = inputNames(info.op);
   r.strategy = dist::strategyText(strategy, cls.rule, mesh);
-  r.rule = cls.rule.str();
+  r.rule = rule.str();
   r.globalOperands.assign(cls.operandShapes.begin(), cls.operandShapes.end());
   r.globalResults.assign(cls.resultShapes.begin(), cls.resultShapes.end());
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh, strategy), results = localResults(cls, mesh, strategy);
@@ -219,8 +219,13 @@ FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &co
   report.beside = cost.beside;
   report.leastTime = cost.leastTime;
   LeastBytes leastBytes(model.mesh());
+  std::vector<std::string> rules; // by class
+  for (const auto &cls : chosen.program.classes)
+    rules.push_back(cls->rule.str());
+  report.operators.reserve(chosen.program.operators.size());
   for (auto [i, info] : llvm::enumerate(chosen.program.operators)) {
-    report.operators.push_back(describe(model, info, chosen.strategies[i], cost.operators[i], leastBytes));
+    report.operators.push_back(
+        describe(model, info, chosen.strategies[i], cost.operators[i], rules[size_t(info.cls->id)], leastBytes));
     count(report, report.operators.back().collectives);
   }
   for (const PricedCollective &c : cost.outputs)

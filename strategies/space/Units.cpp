@@ -76,34 +76,62 @@ public:
             of.push_back(leadOf(*cls, factors));
         }
     }
-    for (int round = 0; any && round < kMaxRounds; ++round) {
+    if (!any)
+      return;
+    listPlaces();
+    for (int round = 0; round < kMaxRounds; ++round) {
       changed_ = false;
-      for (size_t i = 0; i < program_.operators.size(); ++i)
-        visit(program_.operators[i]);
-      for (size_t i = program_.operators.size(); i-- > 0;)
-        visit(program_.operators[i]);
+      for (size_t i = 0; i < places_.size(); ++i)
+        visit(places_[i]);
+      for (size_t i = places_.size(); i-- > 0;)
+        visit(places_[i]);
       if (!changed_)
         break;
     }
   }
 
 private:
-  void visit(const OperatorInfo &info) {
-    OperatorClass &cls = classOf_(info.cls->id);
-    const Leads &leads = leads_[size_t(info.cls->id)];
-    for (bool give : {false, true}) {
+  using Leads = std::vector<std::vector<Lead>>; // by operand, then result, and dimension
+  /// A tensor that an operator reads or makes.
+  struct Tensor {
+    const std::vector<Lead> *leads; // one of them is there at least
+    std::vector<Units> *dims;
+  };
+  struct Place {
+    OperatorClass *cls;
+    llvm::SmallVector<Tensor, 4> tensors; // operands, then results
+  };
+
+  /// Lists the operators that may pass units on, once for all rounds.
+  void listPlaces() {
+    for (const OperatorInfo &info : program_.operators) {
+      const Leads &leads = leads_[size_t(info.cls->id)];
+      Place place{&classOf_(info.cls->id), {}};
       size_t tensor = 0;
-      for (Value v : info.op->getOperands())
-        exchange(cls, leads[tensor++], v, give);
-      for (Value v : info.op->getResults())
-        exchange(cls, leads[tensor++], v, give);
+      auto list = [&](Value v) {
+        const std::vector<Lead> &of = leads[tensor++];
+        if (llvm::none_of(of, [](const Lead &lead) { return lead.factor >= 0; }))
+          return;
+        std::unique_ptr<std::vector<Units>> &dims = values_[v];
+        if (!dims)
+          dims = std::make_unique<std::vector<Units>>(of.size());
+        place.tensors.push_back({&of, dims.get()});
+      };
+      llvm::for_each(info.op->getOperands(), list);
+      llvm::for_each(info.op->getResults(), list);
+      if (!place.tensors.empty())
+        places_.push_back(std::move(place));
     }
   }
 
-  /// Takes units of the value's dimensions to the factors, or gives those of the factors to the dimensions.
-  void exchange(OperatorClass &cls, llvm::ArrayRef<Lead> leads, Value value, bool give) {
-    std::vector<Units> &dims = values_[value];
-    dims.resize(leads.size());
+  void visit(const Place &place) {
+    for (bool give : {false, true})
+      for (const Tensor &tensor : place.tensors)
+        exchange(*place.cls, *tensor.leads, *tensor.dims, give);
+  }
+
+  /// Takes units of a value's dimensions to the factors, or gives those of the factors to the dimensions.
+  void exchange(OperatorClass &cls, llvm::ArrayRef<Lead> leads, std::vector<Units> &dims, bool give) {
     for (auto [d, lead] : llvm::enumerate(leads)) {
       if (lead.factor < 0)
         continue;
@@ -119,12 +147,11 @@ private:
     }
   }
 
-  using Leads = std::vector<std::vector<Lead>>; // by operand, then result, and dimension
-
   const Program &program_;
   llvm::function_ref<OperatorClass &(int)> classOf_;
-  std::vector<Leads> leads_;                         // by class
-  llvm::DenseMap<Value, std::vector<Units>> values_; // looked up only
+  std::vector<Leads> leads_;                                          // by class
+  llvm::DenseMap<Value, std::unique_ptr<std::vector<Units>>> values_; // looked up only
+  std::vector<Place> places_;
   bool changed_ = false;
 };
 

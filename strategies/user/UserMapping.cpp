@@ -586,6 +586,8 @@ llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &func
   const Program &program = function.program;
   FixedStrategies fixed;
   fixed.groupOf.assign(program.operators.size(), -1);
+  if (user.entries.empty())
+    return fixed;
   fixed.strategies.resize(program.operators.size());
   const std::vector<std::string> nodes = nodesOf(program.func);
   Mapper mapper(function, mesh, shared, fixed);
