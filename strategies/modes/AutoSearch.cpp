@@ -37,7 +37,7 @@ bool maySplit(const WideGraph &whole) {
 }
 
 AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-                       const SharedShardings &shared, const FixedStrategies &fixed, const FunctionAssignment &data,
+                       const SharedShardings &shared, const FixedStrategies &fixed, DataPlan &data,
                        SearchReport &report)
     : function_(function), options_(options), prices_(prices), shared_(shared), fixed_(fixed), data_(data),
       report_(report), stoppedBefore_(options.stop && *options.stop) {
@@ -59,7 +59,7 @@ Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool pa
   auto begun = Clock::now();
   BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
                                 groups, options_.share, prices_.ofOneThread ? 1 : own_.exactThreads);
-  built.wide.dataParallel = likestOptions(built, data_);
+  built.wide.dataParallel = likestOptions(built, data_.lies());
   SearchOptions own = own_;
   if (groups == Groups::Split)
     own.work = std::max(kLeastSplitWork * own.work, own.work - report_.work);
@@ -74,7 +74,11 @@ Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool pa
     own.watch->begin(options_.searchWork);
     ++own.watch->running;
   }
+  const bool isComparedWithData = options_.user.empty() && options_.searcher.empty();
+  if (isComparedWithData)
+    data_.beginPricing();
   WideSolution found = searchWide(built.wide, own);
+  data_.endPricing();
   if (own.watch)
     --own.watch->running;
   report_.solveSeconds += since(begun);

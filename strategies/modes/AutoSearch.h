@@ -14,6 +14,7 @@
 
 #include "strategies/graph/BuildGraph.h"
 #include "strategies/modes/Assign.h"
+#include "strategies/modes/DataPlan.h"
 #include "strategies/space/FunctionAssignment.h"
 
 namespace tessera::strategies {
@@ -35,10 +36,10 @@ bool maySplit(const WideGraph &whole);
 
 class AutoSearch {
 public:
-  /// `report` gets the time and the work that it takes. `data`: plain data parallelism. All must outlive this.
+  /// `report` gets the time and the work that it takes. `data` is priced while the first problem is solved, if someone
+  /// else may have the last word. All must outlive this.
   AutoSearch(const FunctionAssignment &function, const AssignOptions &options, Prices &prices,
-             const SharedShardings &shared, const FixedStrategies &fixed, const FunctionAssignment &data,
-             SearchReport &report);
+             const SharedShardings &shared, const FixedStrategies &fixed, DataPlan &data, SearchReport &report);
 
   const SearchOptions &options() const { return own_; }
 
@@ -51,7 +52,7 @@ private:
   Prices &prices_;
   const SharedShardings &shared_;
   const FixedStrategies &fixed_;
-  const FunctionAssignment &data_;
+  DataPlan &data_;
   SearchReport &report_;
   const bool stoppedBefore_;
   SearchOptions own_;

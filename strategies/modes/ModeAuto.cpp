@@ -41,26 +41,19 @@ std::string leastMemory(const StrategyGraph &graph) {
 /// Takes over plain data parallelism where the plan of it is predicted to take less time than `planned`, that of what
 /// the search chose. The search prices some things otherwise (test/unit/strategies/known_differences.txt), and does not
 /// know what is hidden beside kernels.
-llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssignment &data, const CostModel &model,
-                              const JoinOptions &join, int64_t limit, SearchReport &report, ProgramCost &planned) {
-  int64_t persistent = 0;
-  func::FuncOp func = data.program.func;
-  for (unsigned a = 0; a < data.args.size(); ++a)
-    if (data.isPersistent(a)) {
-      const Value v = func.getArgument(a);
-      persistent += model.localBytes(shapeOf(v), elementBytes(v.getType()), data.args[a]);
-    }
-  if (persistent > limit || sameCuts(data, function))
+llvm::Error takeDataIfCheaper(FunctionAssignment &function, DataPlan &data, int64_t limit, SearchReport &report,
+                              ProgramCost &planned) {
+  if (sameCuts(data.lies(), function))
     return llvm::Error::success();
   std::optional<ProgramCost> other;
-  if (llvm::Error e = priceIfShorter(chosenIn(data), model, join, planned.predicted()).moveInto(other))
+  if (llvm::Error e = data.priceIfShorter(planned.predicted()).moveInto(other))
     return e;
   if (!other || other->predicted() >= planned.predicted() || other->peakBytes > limit)
     return llvm::Error::success();
   const Cost cost = other->compute + other->communication; // as the search counts
-  function.assignment = data.assignment;
-  function.args = data.args;
-  function.results = data.results;
+  function.assignment = data.lies().assignment;
+  function.args = data.lies().args;
+  function.results = data.lies().results;
   planned = std::move(*other);
   report.alternatives.clear(); // to the search's choice
   report.counted = 0;
@@ -91,9 +84,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     return fixed.takeError();
   if (!options.searcher.empty() && !llvm::is_contained(searcherNames(), options.searcher))
     return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
-  FunctionAssignment data(function.program);
-  if (llvm::Error e = assignData(data, options, shared))
-    return e;
+  DataPlan data(function, options, prices, shared);
   const int64_t limit = memoryOf(options);
   // A searcher that was asked for has the last word.
   const bool isDefault = options.searcher.empty();
@@ -188,7 +179,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   }
   // What a user fixed stays, and a searcher that was asked for has the last word.
   if (options.user.empty() && isDefault)
-    return takeDataIfCheaper(function, data, model, joinOf(options), limit, report, planned);
+    return takeDataIfCheaper(function, data, limit, report, planned);
   return llvm::Error::success();
 }
 

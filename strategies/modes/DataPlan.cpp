@@ -1,0 +1,69 @@
+#include "strategies/modes/DataPlan.h"
+
+#include "strategies/modes/Modes.h"
+
+namespace tessera::strategies {
+
+/// On another thread, or when it is asked for: where the system gives none, or all have something to do.
+static std::launch policy(int threads) {
+  return std::launch::deferred | (threads > 1 ? std::launch::async : std::launch::deferred);
+}
+
+DataPlan::DataPlan(const FunctionAssignment &function, const AssignOptions &options, const Prices &prices,
+                   const SharedShardings &shared)
+    : options_(options), prices_(prices),
+      threads_(prices.ofOneThread || !function.program.func->getContext()->isMultithreadingEnabled()
+                   ? 1
+                   : options.exactThreads),
+      assigning_(std::async(policy(threads_), [&function, &options, &shared] {
+        FunctionAssignment data(function.program);
+        llvm::cantFail(assignData(data, options, shared));
+        return data;
+      })) {}
+
+const FunctionAssignment &DataPlan::lies() {
+  if (!lies_)
+    lies_.emplace(assigning_.get());
+  return *lies_;
+}
+
+bool DataPlan::fits() {
+  const FunctionAssignment &data = lies();
+  int64_t persistent = 0;
+  for (unsigned a = 0; a < data.args.size(); ++a)
+    if (data.isPersistent(a)) {
+      const mlir::Value v = mlir::func::FuncOp(data.program.func).getArgument(a);
+      persistent += prices_.model.localBytes(shapeOf(v), elementBytes(v.getType()), data.args[a]);
+    }
+  return persistent <= memoryOf(options_);
+}
+
+void DataPlan::beginPricing() {
+  if (threads_ == 1 || priced_ || !fits())
+    return;
+  const CostModel &model = *prices_.model.perThread(2).back();
+  pricing_ =
+      std::async(policy(threads_), [this, &model] { return priceProgram(chosenIn(*lies_), model, joinOf(options_)); });
+}
+
+void DataPlan::endPricing() {
+  if (!pricing_.valid())
+    return;
+  llvm::Expected<ProgramCost> priced = pricing_.get();
+  if (priced)
+    priced_ = std::move(*priced);
+  else
+    llvm::consumeError(priced.takeError()); // it fails again where it is needed
+}
+
+llvm::Expected<std::optional<ProgramCost>> DataPlan::priceIfShorter(Cost than) {
+  if (!fits())
+    return std::nullopt;
+  if (!priced_)
+    return strategies::priceIfShorter(chosenIn(lies()), prices_.model, joinOf(options_), than);
+  if (priced_->predicted() >= than)
+    return std::nullopt;
+  return std::move(*priced_);
+}
+
+} // namespace tessera::strategies
