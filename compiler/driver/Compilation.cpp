@@ -5,6 +5,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "mlir/IR/Verifier.h"
 #include "runtime/support/Threads.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -156,6 +157,9 @@ void Compilation::setMicroBatches(int64_t number) {
 
 llvm::Error Compilation::passes(llvm::StringRef where, ModuleOp module, llvm::function_ref<void(PassManager &)> build) {
   PassManager manager(&context);
+#ifdef NDEBUG
+  manager.enableVerifier(false); // after each pass; once behind them all finds the same errors in less time
+#endif
   build(manager);
   // What passes on other threads of MLIR say is told here, too, once they have ended.
   std::string said;
@@ -169,7 +173,7 @@ llvm::Error Compilation::passes(llvm::StringRef where, ModuleOp module, llvm::fu
     }
     return success();
   });
-  if (succeeded(manager.run(module)))
+  if (succeeded(manager.run(module)) && succeeded(verify(module)))
     return llvm::Error::success();
   const std::string what = said.empty() ? "failed" : said;
   return llvm::createStringError(where.empty() ? what : (where + ": " + what).str());
