@@ -70,6 +70,22 @@ TESSERA_CLONES void sumRows(const double *costs, double cost, const double *cons
   }
 }
 
+/// Options that are summed up at once where they are few: at first, and then.
+constexpr size_t kFirst = 8, kAtOnce = 48;
+
+/// sums[j] = costs[j] - cost + rows[0][states[0][j]] + rows[1][states[1][j]] ..., for j < number
+TESSERA_CLONES void sumByState(const double *costs, double cost, const double *const *rows,
+                               const int32_t *const *states, size_t count, size_t number, double *__restrict sums) {
+  for (size_t j = 0; j < number; ++j)
+    sums[j] = costs[j] - cost;
+  for (size_t s = 0; s < count; ++s) {
+    const double *row = rows[s];
+    const int32_t *state = states[s];
+    for (size_t j = 0; j < number; ++j)
+      sums[j] += row[state[j]];
+  }
+}
+
 /// Makes what has more bytes infinite.
 TESSERA_CLONES void leaveOutLarger(const double *bytes, double most, double *__restrict sums) {
   for (size_t j = 0; j < kRivals; ++j)
@@ -582,11 +598,34 @@ private:
     // those behind them, too. Once there are enough before them, all others are held against the same ones.
     std::vector<int32_t> result;
     std::vector<size_t> left; // places of the first of them
+    // Their costs and, by side, their states; and the same of all options.
+    std::vector<double> costsOfLeft, costsOfAll;
+    std::vector<std::vector<int32_t>> statesOfLeft(sides.size());
+    for (int32_t k : order)
+      costsOfAll.push_back(double(costs[size_t(k)]));
+    std::vector<const double *> rows(sides.size());
+    std::vector<const int32_t *> states(sides.size());
+    double sums[kAtOnce];
+    // The number of the first of `number` options that dominates the one at place i; `number`: none does. Their places
+    // are placeOf(0), placeOf(1) ..., their costs lie side by side, and so do their states on each side. A sum that is
+    // positive says that an option does not dominate it.
+    auto firstOf = [&](size_t i, size_t number, const double *costsOf, auto statesOf, auto placeOf) {
+      for (size_t begin = 0, some; begin < number; begin += some) {
+        some = std::min(begin ? kAtOnce : kFirst, number - begin); // one of the cheapest often does
+        for (size_t s = 0; s < sides.size(); ++s)
+          states[s] = statesOf(s) + begin;
+        sumByState(costsOf + begin, costsOfAll[i], rows.data(), states.data(), sides.size(), some, sums);
+        for (size_t r = 0; r < some; ++r)
+          if (!(sums[r] > 0) && dominates(placeOf(begin + r), i))
+            return begin + r;
+      }
+      return number;
+    };
     std::optional<Rivals> rivals;
     size_t pairs = 0;
     for (size_t i = 0; i < order.size(); ++i) {
-      for (Side &side : sides)
-        side.row = &(*side.excess)[size_t(side.state[i]) * side.states];
+      for (size_t s = 0; s < sides.size(); ++s)
+        rows[s] = sides[s].row = &(*sides[s].excess)[size_t(sides[s].state[i]) * sides[s].states];
       bool gone = false;
       if (left.size() == kRivals) {
         if (!rivals)
@@ -597,17 +636,25 @@ private:
         gone = r < kRivals;
         pairs += gone ? r + 1 : r;
       } else {
-        size_t r = 0;
-        for (; r < left.size() && !gone; ++r)
-          gone = dominates(left[r], i);
-        for (size_t j = i + 1; j < order.size() && r < kRivals && !gone; ++j, ++r)
-          gone = dominates(j, i);
-        pairs += r;
+        const size_t behind = std::min(kRivals - left.size(), order.size() - (i + 1));
+        size_t r = firstOf(
+            i, left.size(), costsOfLeft.data(), [&](size_t s) { return statesOfLeft[s].data(); },
+            [&](size_t at) { return left[at]; });
+        if (r == left.size())
+          r += firstOf(
+              i, behind, costsOfAll.data() + i + 1, [&](size_t s) { return sides[s].state.data() + i + 1; },
+              [&](size_t at) { return i + 1 + at; });
+        gone = r < left.size() + behind;
+        pairs += gone ? r + 1 : r;
       }
       if (gone)
         continue;
-      if (left.size() < kRivals)
+      if (left.size() < kRivals) {
         left.push_back(i);
+        costsOfLeft.push_back(costsOfAll[i]);
+        for (size_t s = 0; s < sides.size(); ++s)
+          statesOfLeft[s].push_back(sides[s].state[i]);
+      }
       result.push_back(order[i]);
     }
     work += double(pairs) * double(1 + sides.size());
