@@ -55,6 +55,11 @@ static llvm::Error checkGiven(const ForwardPass &forward, const PipelineCosts &c
   return llvm::Error::success();
 }
 
+static bool isGiven(const ForwardPass &forward, const PipelineCosts &costs) {
+  return llvm::any_of(forward.parts.order,
+                      [&](int s) { return forward.isForward(s) && forward.givenTo(s, costs) != ForwardPass::kNone; });
+}
+
 llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &forward, const PipelineCosts &costs,
                                  CutProblem problem) {
   if (llvm::Error e = checkGiven(forward, costs))
@@ -88,7 +93,7 @@ llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &fo
   if (found.plan.empty())
     return llvm::createStringError("'%s' cannot be cut into %lld stages%s: too much of it waits for one another",
                                    function.str().c_str(), (long long)costs.stages(),
-                                   costs.given.empty() ? "" : " in which operators are where they were given");
+                                   isGiven(forward, costs) ? " in which operators are where they were given" : "");
   cut.stages.assign(forward.parts.program.operators.size(), ForwardPass::kNone);
   for (auto [stage, part] : llvm::enumerate(found.plan))
     for (int node : part.nodes)

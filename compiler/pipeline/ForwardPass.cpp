@@ -1,5 +1,6 @@
 #include "compiler/pipeline/ForwardPass.h"
 
+#include "dialects/graph/GivenStages.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphOrigin.h"
 
@@ -211,6 +212,8 @@ void ForwardPass::addAverages(strategies::StageProblem &problem, llvm::ArrayRef<
 }
 
 int ForwardPass::givenTo(int s, const PipelineCosts &costs) const {
+  if (const std::optional<int64_t> stage = graph::stageIn(operatorOf(s), graph::kGivenStageAttr))
+    return int(*stage);
   if (costs.given.empty() || !operatorOf(s)->hasAttr(graph::kNameAttr))
     return kNone;
   auto it = costs.given.find(graph::nameOf(operatorOf(s)));

@@ -39,7 +39,7 @@ public:
   /// The parameter for which an argument is kept: itself, or the one that the readers of a state update.
   std::string parameterOf(unsigned argument) const;
 
-  /// The stage that the step was given; kNone: none.
+  /// The stage that the step was given, by the model file or a strategy file; kNone: none.
   int givenTo(int s, const PipelineCosts &costs) const;
 
   /// Every node with its times for one micro-batch and its memory, for the places and the limit of `costs`. `times`: of

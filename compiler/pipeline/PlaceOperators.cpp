@@ -3,6 +3,7 @@
 #include "compiler/pipeline/FindCut.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/graph/GivenStages.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/GraphOrigin.h"
@@ -63,6 +64,10 @@ public:
     for (int s : parts_.order) {
       if (parts_.free[size_t(s)])
         continue;
+      if (const std::optional<int64_t> given = graph::stageIn(operatorOf(s), graph::kGivenStageAttr)) {
+        stages_[size_t(s)] = int(*given);
+        continue;
+      }
       for (Value operand : operatorOf(s)->getOperands())
         stages_[size_t(s)] = std::max(stages_[size_t(s)], stageOf(operand));
     }

@@ -1,8 +1,8 @@
 //===- PlaceOperators.h - the stage of every operator ------------------------------------------------===//
 //
 // The search (strategies/pipeline/stages) cuts the forward pass of the training step, else of the first function, into
-// stages. Operators that were given a stage are in it. Where operators of that forward pass have the attribute
-// dist.stage already, all must have it, and it is kept.
+// stages. Operators that were given a stage, by the model file or a person's strategies, are in it. Where operators of
+// that forward pass have the attribute dist.stage already, all must have it, and it is kept.
 // Everything else follows from data flow and from what operators carry about their origin:
 //
 //   parameter   the first stage whose forward pass reads it
@@ -12,7 +12,8 @@
 //   the rest    the stage of its largest operand
 //   free        none: every stage that reads it computes it (ProgramParts.h)
 //
-// In the other functions an operator lies where its parameters are, and not before what it reads.
+// In the other functions an operator lies where its parameters are, and not before what it reads, or where the model
+// file has it.
 //
 // Operators and arguments that have a stage get the attribute dist.stage.
 //

@@ -13,13 +13,15 @@
 // "full":  the forward half is cut into segments at places that few bytes cross. The values that cross a cut are kept,
 //          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
 //          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
-//          the bytes of the largest segment. The option `segments` selects the segments that run again.
+//          the bytes of the largest segment. Segments also end where stages do that the model file gives. The option
+//          `segments` selects the segments that run again.
 //
 // The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
 // Small values (statistics) are kept, so that no sum over ranks runs twice.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
+#include "dialects/graph/GivenStages.h"
 #include "dialects/graph/OpWriter.h"
 #include "dialects/graph/flow/DataFlow.h"
 
@@ -164,7 +166,7 @@ private:
   std::vector<Segment> findSegments() const {
     std::vector<Segment> segments;
     int first = 0;
-    for (int last : chooseCuts()) {
+    for (int last : endAtStages(chooseCuts())) {
       Segment segment{first, last, {}};
       for (int i = first; i < last; ++i)
         for (Value v : forward_[i]->getResults())
@@ -260,6 +262,19 @@ private:
       }
     }
     return best;
+  }
+
+  /// The cuts, and those between stages that the model file gives. So a stage computes again what is its own.
+  std::vector<int> endAtStages(std::vector<int> cuts) const {
+    int64_t stage = -1;
+    for (int p = 0; !cuts.empty() && p < cuts.back(); ++p)
+      if (const std::optional<int64_t> given = stageIn(forward_[p], kGivenStageAttr); given && *given > stage) {
+        if (stage >= 0)
+          cuts.insert(llvm::lower_bound(cuts, p), p);
+        stage = *given;
+      }
+    cuts.erase(llvm::unique(cuts), cuts.end());
+    return cuts;
   }
 
   DenseSet<Operation *> neededFor(ArrayRef<Value> values, function_ref<bool(Value)> stops) const {

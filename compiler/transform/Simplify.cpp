@@ -3,7 +3,7 @@
 // Differentiation and decomposition build operators that exist already, for example the reciprocal standard deviation
 // in forward and backward. MLIR's CSE compares all attributes, so it does not merge operators that differ only in
 // graph.name and graph.grad_of. This pass ignores names and origins (GraphOrigin.h), and the first operator keeps its
-// own.
+// own. Only operators that were given two stages of a pipeline stay two.
 //
 // The algorithm is value numbering over one block. Unused operators are erased.
 //
@@ -26,6 +26,11 @@ namespace tessera::compiler {
 
 namespace {
 
+bool sharesStage(Operation *a, Operation *b) {
+  const std::optional<int64_t> of = stageIn(a, kGivenStageAttr), with = stageIn(b, kGivenStageAttr);
+  return !of || !with || of == with;
+}
+
 struct Simplify : impl::SimplifyPassBase<Simplify> {
   void runOnOperation() override {
     if (getOperation().isExternal())
@@ -37,7 +42,7 @@ struct Simplify : impl::SimplifyPassBase<Simplify> {
   static void simplify(Block &block) {
     // The order of pointers only affects the look-up. Which operators are merged depends on equality alone.
     using Key = std::vector<const void *>;
-    std::map<Key, Operation *> known;
+    std::map<Key, SmallVector<Operation *, 1>> known;
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (!isa_and_nonnull<GraphDialect>(op.getDialect()) || op.getNumRegions() != 0)
         continue;
@@ -50,10 +55,13 @@ struct Simplify : impl::SimplifyPassBase<Simplify> {
         key.push_back(v.getAsOpaquePointer());
       for (Type type : op.getResultTypes())
         key.push_back(type.getAsOpaquePointer());
-      auto [it, isNew] = known.try_emplace(std::move(key), &op);
-      if (isNew)
+      SmallVector<Operation *, 1> &equal = known[std::move(key)];
+      auto *first = llvm::find_if(equal, [&](Operation *one) { return sharesStage(one, &op); });
+      if (first == equal.end()) {
+        equal.push_back(&op);
         continue;
-      op.replaceAllUsesWith(it->second);
+      }
+      op.replaceAllUsesWith(*first);
       op.erase();
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))

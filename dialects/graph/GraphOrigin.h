@@ -10,6 +10,7 @@
 #ifndef TESSERA_DIALECTS_GRAPH_GRAPHORIGIN_H
 #define TESSERA_DIALECTS_GRAPH_GRAPHORIGIN_H
 
+#include "dialects/graph/GivenStages.h"
 #include "dialects/graph/Graph.h"
 
 namespace tessera::graph {
@@ -17,9 +18,9 @@ namespace tessera::graph {
 /// The name of the parameter for which the operator computes a new value, its own or that of its optimizer state.
 inline constexpr llvm::StringLiteral kUpdateOfAttr = "graph.update_of";
 
-inline constexpr llvm::StringLiteral kOriginAttrs[] = {kGradOfAttr, kUpdateOfAttr};
+inline constexpr llvm::StringLiteral kOriginAttrs[] = {kGradOfAttr, kUpdateOfAttr, kGivenStageAttr};
 
-/// Copies the attributes of this header, and graph.grad_of, from `from` to `to`. Names are not copied.
+/// Copies the attributes of kOriginAttrs from `from` to `to`. Names are not copied.
 void copyOrigin(mlir::Operation *from, mlir::Operation *to);
 
 /// The values of graph.grad_of and graph.update_of; empty if the operator does not carry them.

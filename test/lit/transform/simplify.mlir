@@ -17,3 +17,16 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<i64>) -> (tensor<4xf32>, tensor<4xf32
   %unused = graph.neg %c : (tensor<4xf32>) -> tensor<4xf32>
   return %c, %d : tensor<4xf32>, tensor<4xf32>
 }
+
+// Operators that were given two stages stay two. What has none, as a gradient, takes one of them.
+// CHECK-LABEL: func.func @stages
+func.func @stages(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-NEXT: %[[A:.*]] = graph.exp %{{.*}} {graph.given_stage = 0 : i64}
+  // CHECK-NEXT: %[[B:.*]] = graph.exp %{{.*}} {graph.given_stage = 1 : i64}
+  // CHECK-NEXT: return %[[A]], %[[B]], %[[A]], %[[B]]
+  %a = graph.exp %x {graph.given_stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = graph.exp %x {graph.given_stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = graph.exp %x {graph.grad_of = "y"} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = graph.exp %x {graph.given_stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c, %d : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

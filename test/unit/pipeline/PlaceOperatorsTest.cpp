@@ -125,3 +125,36 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
     CHECK(found == expected);
   }
 }
+
+TEST_CASE("a model file decides in which stage an operator is, in every function", "[pipeline]") {
+  // No parameter holds the second product of @eval, which is cheaper in the first stage.
+  const std::string body = R"(%x: tensor<4x4xf32> {graph.role = "input", graph.name = "x"},
+       %w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "w"}) -> (tensor<f32> {graph.role = "loss", graph.name = "loss"}) {
+    %h = graph.matmul %x, %w {graph.name = "NAME.h", graph.given_stage = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s = graph.softmax %h {dim = 1 : i64, graph.name = "NAME.s", graph.given_stage = FIRST : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = graph.matmul %s, %s {graph.name = "NAME.y", graph.given_stage = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %l = graph.reduce_sum %y {dims = array<i64: 0, 1>, keepdims = false, graph.name = "NAME.l"} : (tensor<4x4xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+)";
+  for (int64_t first : {0, 1}) {
+    std::string text = R"(module attributes {dist.mesh = #dist.mesh<"data=2">} {)";
+    for (std::string name : {"train", "eval"}) {
+      std::string function = "\n  func.func @" + name + "(" + body;
+      for (const auto &[from, to] :
+           {std::pair<std::string, std::string>("NAME", name), {"FIRST", std::to_string(first)}})
+        for (size_t at; (at = function.find(from)) != std::string::npos;)
+          function.replace(at, from.size(), to);
+      text += function;
+    }
+    std::map<std::string, int64_t> stages = stagesOf(text + "}");
+    CHECK(stages["w"] == 0);
+    for (std::string name : {"train", "eval"}) {
+      INFO(name << " " << first);
+      CHECK(stages[name + ".h"] == 0);
+      CHECK(stages[name + ".s"] == first);
+      CHECK(stages[name + ".y"] == 1);
+      CHECK(stages[name + ".l"] == 1);
+    }
+  }
+}
