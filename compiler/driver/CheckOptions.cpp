@@ -128,8 +128,6 @@ static llvm::Error checkPipeline(const CompileOptions &options) {
     return fail("'stage' is the axis of a pipeline's stages and must be the first one");
   if (mesh.axisSize(axis) < 2)
     return fail("a pipeline has 2 stages or more; leave 'stage' out");
-  if (options.assign.mode == "hybrid")
-    return fail("mode hybrid has no stages, since the model file says what every rank does; leave 'stage' out");
   return llvm::Error::success();
 }
 

@@ -94,6 +94,10 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     // written.
     if (run.options.fuseAttention && !run.hybrid)
       add(compiler::createFuseAttentionPass(namedByUser(run, module)));
+    // Before training, because the borders that they are read of are of the forward pass alone.
+    if (run.hybrid)
+      passes.addPass(compiler::createReadStagesPass(
+          {.stages = run.pipeline ? run.pipeline->options.places(run.places()).stages() : 0}));
     // Before training, because the cut of a parameter decides over which ranks its gradient is summed.
     if (run.hybrid)
       passes.addPass(compiler::createHybridAnnotatePass(*run.hybrid));
@@ -222,16 +226,20 @@ static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, 
   return [&](func::FuncOp func) { return strategies::sentCollectives(func, model, join); };
 }
 
+/// The passes up to the local program of the whole network. In mode hybrid it is local from the start.
+static void addWhole(const Compilation &run, PassManager &passes, const strategies::CostModel &model) {
+  if (run.hybrid)
+    return compiler::buildWrittenPipeline(passes);
+  // The resharding planner must use the costs with which the strategies were chosen.
+  compiler::buildWholePipeline(
+      passes, [&model](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
+}
+
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join) {
-  compiler::PartitionOptions options;
-  options.fuse = fuse;
-  options.join = joinedBy(model, join);
-  // The resharding planner must use the costs with which the strategies were chosen.
-  options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
-  options.narrows = model.narrowing();
   return run.passes("partition", module, [&](PassManager &passes) {
-    compiler::buildLocalizePipeline(passes, options);
+    addWhole(run, passes, model);
+    compiler::buildOrderPipeline(passes, fuse, joinedBy(model, join));
     addStart(run, passes);
   });
 }
@@ -254,10 +262,7 @@ strategies::CostModel costsOfAllStages(const Compilation &run) {
 }
 
 llvm::Error localizeWhole(Compilation &run, ModuleOp module, const strategies::CostModel &model) {
-  return run.passes("partition", module, [&](PassManager &passes) {
-    compiler::buildWholePipeline(
-        passes, [&](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
-  });
+  return run.passes("partition", module, [&](PassManager &passes) { addWhole(run, passes, model); });
 }
 
 llvm::Error cutPlaced(Compilation &run, ModuleOp module, const strategies::StagePlaces &places) {
@@ -299,14 +304,6 @@ llvm::Error finishStages(Compilation &run, ModuleOp module, llvm::function_ref<S
     });
     if (run.options.broadcastParameters)
       each.addPass(compiler::createAddStartProgramPass());
-  });
-}
-
-llvm::Error finishLocal(Compilation &run, ModuleOp module, const strategies::CostModel &model,
-                        const strategies::JoinOptions &join) {
-  return run.passes("partition", module, [&](PassManager &passes) {
-    compiler::buildLocalPipeline(passes, run.options.fuse, joinedBy(model, join));
-    addStart(run, passes);
   });
 }
 

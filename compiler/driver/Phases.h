@@ -41,7 +41,8 @@ llvm::Error annotate(Compilation &run, mlir::ModuleOp module, const strategies::
 /// 4, resharded: every change of sharding is an operator.
 llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 
-/// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen.
+/// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen. In mode
+/// hybrid the module comes from phase 2.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
 /// The same for a mesh with stages, in three steps: the module gets a module per stage; its sections get their order,
@@ -61,9 +62,6 @@ llvm::Error localizeWhole(Compilation &run, mlir::ModuleOp module, const strateg
 llvm::Error cutPlaced(Compilation &run, mlir::ModuleOp module, const strategies::StagePlaces &places);
 /// The costs of kernels and messages where all stages have one mesh.
 strategies::CostModel costsOfAllStages(const Compilation &run);
-/// The same in mode hybrid, where the program is local from the start.
-llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
-                        const strategies::JoinOptions &join);
 
 /// 6, plan: weights and one plan per rank in the directory. `whole`: the unpartitioned program, or none.
 llvm::Error emit(Compilation &run, mlir::ModuleOp local, mlir::ModuleOp whole, const compiler::WeightStore &weights,

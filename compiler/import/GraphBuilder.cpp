@@ -528,6 +528,10 @@ Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const V
   return wrap(op.getY());
 }
 
+Val GraphBuilder::border(const Val &x, StringRef attribute, int64_t stage) {
+  return createTyped(graph::ReshapeOp::getOperationName(), x, attr(attribute, stage), x.type, x.shape, "");
+}
+
 Val GraphBuilder::perRank(ArrayRef<int64_t> numbers, StringRef suffix) {
   auto op = graph::IotaOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), tensorType(DType::I64, {1}),
                                   uint64_t(0));

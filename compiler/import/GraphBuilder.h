@@ -120,6 +120,8 @@ public:
   /// Builds a collective on x (docs/hybrid.md). Its local shapes follow from x; the other fields of `collective` must
   /// be set. Fails if it cuts an extent that it does not divide.
   Val collective(const dist::Mesh &mesh, dist::Collective collective, const Val &x, llvm::StringRef suffix = "");
+  /// x, marked with the number of a stage (dialects/graph/GivenStages.h).
+  Val border(const Val &x, llvm::StringRef attribute, int64_t stage);
   /// An i64 scalar: numbers[r] on rank r.
   Val perRank(llvm::ArrayRef<int64_t> numbers, llvm::StringRef suffix = "");
 

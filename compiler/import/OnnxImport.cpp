@@ -505,6 +505,16 @@ Expected<FileRoles> readRoles(ModelFile &file, const ImportOptions &options) {
   return result;
 }
 
+/// An error for a Send that is not built, since no output depends on it. Else it would go unnoticed.
+Error checkSends(const ModelFile &file) {
+  for (const onnx::NodeProto &node : file.graph().node())
+    if (node.domain() == kTesseraDomain.str() && node.op_type() == "Send" && !llvm::is_contained(file.order, &node))
+      return createStringError("node '%s' (Send, opset %lld): no output of the model depends on what it sends: a Recv "
+                               "in another stage must read it",
+                               nodeName(node).c_str(), (long long)file.opset);
+  return Error::success();
+}
+
 Expected<ImportedModel> importFile(MLIRContext &context, ModelFile &file, const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   auto read = readRoles(file, options);
@@ -524,8 +534,11 @@ Expected<ImportedModel> importFile(MLIRContext &context, ModelFile &file, const 
     return constants.takeError();
 
   model.module = ModuleOp::create(UnknownLoc::get(&context));
-  if (options.perRank)
+  if (options.perRank) {
+    if (Error error = checkSends(file))
+      return error;
     dist::setMesh(*model.module, options.perRank->mesh);
+  }
   BigConstants bigConstants(model.weights);
   for (bool training : {true, false}) {
     if (training && !options.training)

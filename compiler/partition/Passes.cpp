@@ -18,14 +18,12 @@ void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &optio
   buildOrderPipeline(manager, options.fuse, options.join);
 }
 
-void buildLocalPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {
-  manager.addPass(createVerifyLocalPass());
-  manager.addPass(createOptimizeCollectivesPass());
-  buildOrderPipeline(manager, fuse, join);
-}
-
 void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows) {
   manager.addPass(createLocalizePass(cost, narrows));
+  buildWrittenPipeline(manager);
+}
+
+void buildWrittenPipeline(OpPassManager &manager) {
   manager.addPass(createVerifyLocalPass());
   // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());

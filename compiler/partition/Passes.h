@@ -62,10 +62,9 @@ void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions 
 /// The parts of buildLocalizePipeline. Between the two a pipeline is cut into stages; the second runs on each of them.
 void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows = nullptr);
 void buildOrderPipeline(mlir::OpPassManager &manager, bool fuse, const JoinedCollectives &join);
+/// The first part for a program that is local from the start (mode hybrid).
+void buildWrittenPipeline(mlir::OpPassManager &manager);
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
-
-/// The passes after localisation, for programs that are local from the start (mode hybrid).
-void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true, const JoinedCollectives &join = nullptr);
 
 /// Registers the pipelines for tessera-opt.
 void registerPartitionPipelines();

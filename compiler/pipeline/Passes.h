@@ -1,6 +1,6 @@
 //===- Passes.h - the passes of compiler/pipeline ----------------------------------------------------===//
 //
-// dist-cut-stages; Passes.td describes it.
+// graph-read-stages and dist-cut-stages; Passes.td describes them.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_PIPELINE_PASSES_H

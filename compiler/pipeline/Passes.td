@@ -22,4 +22,16 @@ def CutStagesPass : Pass<"dist-cut-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::graph::GraphDialect"];
 }
 
+def ReadStagesPass : Pass<"graph-read-stages", "::mlir::ModuleOp"> {
+  let summary = "Gives operators the stages that the Send and Recv of a model file say";
+  let description = [{
+    The pass runs in mode hybrid, before graph-build-training. Operators of the forward pass get `graph.given_stage`, and
+    the reshapes that mark borders go (dialects/graph/GivenStages.h).
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", "0", "How many the mesh has; 0: none, and no border may be there">
+  ];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::graph::GraphDialect"];
+}
+
 #endif

@@ -279,7 +279,7 @@ def errors_name_what_is_wrong(c):
     fails("the root 2 is not among the 2 ranks", [ours("Broadcast", ["x"], ["y"], axes="data", root=2)])
     fails("there are 1 sources for the 2 ranks", [ours("SendRecv", ["x"], ["y"], axes="data", sources=[1])])
     fails("source 0 is named twice", [ours("SendRecv", ["x"], ["y"], axes="data", sources=[0, 0])])
-    fails("only the ranks that send or receive would reach it", [ours("Send", ["x"], ["y"], axes="data")])
+    fails("the mesh has no stages between which it could go", [ours("Send", ["x"], ["y"], to=1)])
     fails("has no such operator", [ours("Gossip", ["x"], ["y"], axes="data")])
     body = lambda nodes: helper.make_graph(nodes, "b", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
     fails("the collective 'r' in its branch would be reached only by the ranks whose condition says so",

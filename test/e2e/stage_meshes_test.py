@@ -300,7 +300,7 @@ def refused(c):
             (good, "--pipeline auto chooses the stages; use --mesh 5 with it", "--pipeline", "auto", "--mode", "auto"),
             (good, "--compress does not go with stages that have meshes of their own", "--compress", "bf16"),
             (good, "--reproducible does not go with stages", "--reproducible"),
-            (good, "mode hybrid has no stages", "--mode", "hybrid")):
+            (good, "in mode hybrid the shapes of the model file are those of a rank of one mesh", "--mode", "hybrid")):
         # Before the model is read, which is not there.
         text = c.run(c.bin / "tessera-compile", "none.onnx", "--mesh", mesh, "--train", "--accumulate", 4, *options, "-o",
                      c.folder / "plan", code=2)

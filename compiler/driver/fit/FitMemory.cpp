@@ -108,6 +108,14 @@ static llvm::Error priceAgain(ModuleOp annotated, const strategies::CostModel &m
   return llvm::Error::success();
 }
 
+/// The report says how long the steps of a pipeline take.
+static void setPipelined(FittedProgram &fitted) {
+  for (strategies::FunctionReport &function : fitted.report.functions)
+    if (fitted.pipeline)
+      if (auto it = fitted.pipeline->steps.find(function.name); it != fitted.pipeline->steps.end())
+        function.pipelined = it->second;
+}
+
 /// Says that what was asked for beside kernels runs in line.
 static void sayInLine(const Compilation &run, const strategies::JoinOptions &join,
                       const compiler::MemoryReport &memory) {
@@ -282,10 +290,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   if (join != asked)
     if (llvm::Error e = priceAgain(*annotated, model, join, fitted.report))
       return e;
-  for (strategies::FunctionReport &function : fitted.report.functions)
-    if (fitted.pipeline)
-      if (auto it = fitted.pipeline->steps.find(function.name); it != fitted.pipeline->steps.end())
-        function.pipelined = it->second;
+  setPipelined(fitted);
   return llvm::Error::success();
 }
 
@@ -328,41 +333,53 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   return fitted;
 }
 
-/// From phase 2 to phase 5 in mode hybrid, where no strategy is chosen.
+/// What mode hybrid reports of a program in phase 2, in which no strategy is chosen.
+static llvm::Error priceHybrid(const Compilation &run, ModuleOp module, const strategies::CostModel &model,
+                               const strategies::JoinOptions &join, strategies::AssignReport &report) {
+  const AssignOptions &assign = run.assign;
+  report.mode = assign.mode;
+  report.mesh = (run.pipeline ? run.pipeline->mesh : assign.mesh).str();
+  report.topology = assign.topology.name;
+  report.memoryLimit = strategies::memoryOf(assign);
+  for (func::FuncOp func : module.getOps<func::FuncOp>()) {
+    const compiler::Varying varying(func, assign.mesh);
+    auto priced = strategies::priceLocalFunction(
+        func, model,
+        [&](Value v) {
+          compiler::AxisSet axes = varying.of(v);
+          return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
+        },
+        join);
+    if (!priced)
+      return priced.takeError();
+    report.functions.push_back(std::move(*priced));
+  }
+  return llvm::Error::success();
+}
+
+/// From phase 2 to phase 5 in mode hybrid.
 static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module) {
   const AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
   const int64_t limit = strategies::memoryOf(assign);
-  strategies::JoinOptions join = strategies::joinOf(assign);
+  Localizing localizing(run, model);
+  strategies::JoinOptions join = firstJoin(run, assign, limit);
   for (;; join.overlap = strategies::Overlapping::Off) {
     FittedProgram fitted;
-    strategies::AssignReport &report = fitted.report;
-    report.mode = assign.mode;
-    report.mesh = assign.mesh.str();
-    report.topology = assign.topology.name;
-    report.memoryLimit = limit;
-    fitted.local = module.clone();
-    for (func::FuncOp func : fitted.local->getOps<func::FuncOp>()) {
-      const compiler::Varying varying(func, assign.mesh);
-      auto priced = strategies::priceLocalFunction(
-          func, model,
-          [&](Value v) {
-            compiler::AxisSet axes = varying.of(v);
-            return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
-          },
-          join);
-      if (!priced)
-        return priced.takeError();
-      report.functions.push_back(std::move(*priced));
-    }
-    if (llvm::Error e = finishLocal(run, *fitted.local, model, join))
+    strategies::JoinOptions whole = strategies::joinOf(assign); // the report is of the whole network, not of its stages
+    whole.overlap = std::min(join.overlap, whole.overlap);
+    if (llvm::Error e = priceHybrid(run, module, model, whole, fitted.report))
       return e;
-    if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
+    fitted.local = module.clone();
+    if (llvm::Error e = localizing.toMessages(join, fitted))
+      return e;
+    if (llvm::Error e = localizing.finish(join, fitted))
       return e;
     if (llvm::Error e = layOut(run, fitted))
       return e;
+    setPipelined(fitted);
     if (int64_t(fitted.memory.arenaBytes) <= limit) {
       run.finished("local");
       return fitted;

@@ -16,10 +16,12 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
   if (begun_) {
     fitted.local = begun_->clone();
   } else {
-    if (llvm::Error e = reshard(run_, *fitted.local))
-      return e;
-    if (llvm::Error e = run_.dump(*fitted.local, "4-resharded.mlir"))
-      return e;
+    if (!run_.hybrid) {
+      if (llvm::Error e = reshard(run_, *fitted.local))
+        return e;
+      if (llvm::Error e = run_.dump(*fitted.local, "4-resharded.mlir"))
+        return e;
+    }
     if (run_.pipeline) {
       whole_ = fitted.local->clone();
       cut_ = {run_.assign.memoryLimit, false, 0};

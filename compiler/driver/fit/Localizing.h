@@ -1,7 +1,8 @@
 //===- Localizing.h - from one assignment to programs that differ in their messages ----------------===//
 //
 // A program that does not fit is made again with its collectives in line, and then with smaller messages. What these do
-// not change is made once: reshards and, of a pipeline, the cut; and, once nothing runs beside kernels, the order.
+// not change is made once: reshards and, of a pipeline, the cut; and, once nothing runs beside kernels, the order. Mode
+// hybrid chooses no strategies: its program comes from phase 2 and has no reshards.
 //
 //   Localizing localizing(run, model);
 //   Error e = localizing.toMessages(join, fitted);   // fitted.local: from phase 3; of a pipeline, its time is known

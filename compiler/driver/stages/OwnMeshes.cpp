@@ -81,7 +81,9 @@ llvm::Error checkOwnMeshes(const CompileOptions &options, llvm::ArrayRef<dist::M
                 ": each of these stages has ranks of its own; use another "
                 "schedule");
   if (options.assign.mode == "hybrid")
-    return fail("mode hybrid has no stages, since the model file says what every rank does; use another mode");
+    return fail(
+        "in mode hybrid the shapes of the model file are those of a rank of one mesh; give all stages one, as in "
+        "stage=2,data=2, or use another mode");
   for (const auto &[name, given] : {std::pair<std::string, bool>("--compress", !options.training.compress.empty()),
                                     {"--reproducible", options.leaves > 0},
                                     {"--gradient-reduction sum", options.gradientReduction != "mean"},

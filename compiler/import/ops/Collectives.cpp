@@ -2,11 +2,13 @@
 //
 // In mode hybrid the model file is the program of one rank and contains the collectives (docs/hybrid.md). Each of them
 // names the mesh axes of its group. All ranks reach it, since programs have no control flow. A collective in a group of
-// one rank becomes nothing.
+// one rank becomes nothing. Send and Recv mark where the stages of a pipeline meet.
 //
 //===----------------------------------------------------------------------------------------------===//
 
 #include "compiler/import/Node.h"
+
+#include "dialects/graph/GivenStages.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -28,9 +30,8 @@ struct Group {
   int64_t size = 1;
 };
 
-/// The attribute `axes`: names as a list, or as one text "data+model". nullopt: failed.
-std::optional<Group> readGroup(Node &n) {
-  const dist::Mesh &mesh = *n.function.mesh();
+/// The attribute `axes`: names as a list, or as one text "data+model".
+std::vector<std::string> readAxes(Node &n) {
   std::vector<std::string> names;
   bool listed = llvm::any_of(n.proto.attribute(), [](const auto &a) {
     return a.name() == "axes" && (a.type() == onnx::AttributeProto::STRINGS || a.strings_size() > 0);
@@ -44,6 +45,13 @@ std::optional<Group> readGroup(Node &n) {
     for (StringRef part : parts)
       names.push_back(part.trim().str());
   }
+  return names;
+}
+
+/// The ranks along the axes of the node. nullopt: failed.
+std::optional<Group> readGroup(Node &n) {
+  const dist::Mesh &mesh = *n.function.mesh();
+  const std::vector<std::string> names = readAxes(n);
   if (n.failed())
     return std::nullopt;
   if (names.empty()) {
@@ -53,6 +61,10 @@ std::optional<Group> readGroup(Node &n) {
   Group group{mesh, {}, 1};
   for (const std::string &name : names) {
     int axis = mesh.findAxis(name);
+    if (axis < 0 && name == dist::kStageAxis) {
+      n.fail("ranks along the axis 'stage' run different operators and share no collective: use Send and Recv");
+      return std::nullopt;
+    }
     if (axis < 0 || llvm::is_contained(group.axes, axis)) {
       n.fail("'" + name + "' is " + (axis < 0 ? "no axis" : "named twice among the axes") + " of the mesh " +
              mesh.str());
@@ -247,10 +259,23 @@ void axisIndex(Node &n) {
   n.out(0, n.b.perRank(places));
 }
 
-void oneSided(Node &n) {
-  n.fail("only the ranks that send or receive would reach it, but all ranks run one program: use SendRecv, "
-         "where 'sources' says for every rank from which one it receives");
+/// One end of a border between stages. Whether both ends fit is known when all operators are there.
+void border(Node &n, StringRef attribute, StringRef other, StringRef mark) {
+  Val x = n.in(0);
+  const std::vector<std::string> axes = readAxes(n);
+  if (n.failed())
+    return;
+  if (!axes.empty() && axes != std::vector<std::string>{dist::kStageAxis.str()})
+    return (void)n.fail(
+        "it goes from one stage of a pipeline to another, along the axis 'stage' alone; among the ranks "
+        "along other axes use SendRecv, where 'sources' says for every rank from which one it receives");
+  if (!n.hasAttr(attribute))
+    return (void)n.fail("the attribute '" + attribute + "' (the stage " + other + ") is missing");
+  n.out(0, n.b.border(x, mark, n.attrInt(attribute, 0)));
 }
+
+void send(Node &n) { border(n, "to", "whose Recv reads it", graph::kSendsToAttr); }
+void receive(Node &n) { border(n, "from", "that has the Send", graph::kReceivesFromAttr); }
 
 } // namespace
 
@@ -264,8 +289,8 @@ llvm::ArrayRef<OpRow> tessera::compiler::collectiveOps() {
       {"SendRecv", 1, kNewestOpset, sendRecv, ">", ""},
       {"Slice", 1, kNewestOpset, alongDim<CollectiveKind::Slice>, "/", ""},
       {"AxisIndex", 1, kNewestOpset, axisIndex, ".", ""},
-      {"Send", 1, kNewestOpset, oneSided, ".", ""},
-      {"Recv", 1, kNewestOpset, oneSided, ".", ""},
+      {"Send", 1, kNewestOpset, send, ">", ""},
+      {"Recv", 1, kNewestOpset, receive, ">", ""},
   };
   return rows;
 }
