@@ -14,6 +14,7 @@ echo "== building (several minutes the first time)"
 cmake --preset dev -B "$build" >/dev/null
 ninja -C "$build" -j"$jobs" --quiet tessera-compile tessera-dump tessera-run
 
+export TESSERA_TOPOLOGY=cpu # the machine of the picture in docs/, whatever this one is
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compile() { # MESH MODE LEARNING_RATE PLAN

@@ -91,9 +91,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")->type_name("FILE");
   std::vector<std::string> machines = strategies::Topology::presetNames();
   machines.insert(machines.begin(), kHostTopology.str());
+  a.topology = kHostTopology.str();
   app.add_option("--topology", a.topology,
-                 "Machine: host (this machine's cores, measured at the first use), a preset, several of one "
-                 "(16x8xh100), or a JSON file")
+                 "Machine: host (this machine's cores, measured at the first use in some ten seconds), a preset, "
+                 "several of one (16x8xh100), or a JSON file")
       ->check(suggest(machines, /*orFile=*/true))
       ->envname("TESSERA_TOPOLOGY")
       ->capture_default_str();
@@ -373,8 +374,8 @@ rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
       continue;
     const bool flag = option->get_items_expected_max() == 0;
     std::vector<std::string> values = option->results();
-    if (llvm::StringRef machine = c.compile.assign.topology; name == "--topology" && machine.starts_with("{"))
-      values = {machine.str()}; // as it was measured here: the machines that compile again are to write the same plan
+    if (name == "--topology") // also where nobody gave it: this machine as it was measured here
+      values = {c.compile.assign.topology};
     for (std::string value : values) {
       if (llvm::is_contained({"--strategy", "--hybrid-options", "--profile", "--topology"}, name))
         keep(value);

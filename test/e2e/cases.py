@@ -24,6 +24,10 @@ CASES = []
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rtc": "^hwloc"}
 
 
+# Plans are for a fixed machine, so that tests expect the same choices everywhere, also those that are run by hand.
+os.environ["TESSERA_TOPOLOGY"] = "cpu"
+
+
 class Programs:
     """The base of contexts that run the programs."""
 

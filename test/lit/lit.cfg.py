@@ -14,6 +14,7 @@ config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.build_dir, "bin"), config.llvm_bin, config.environment.get("PATH", "")]
 )
+config.environment["TESSERA_TOPOLOGY"] = "cpu"  # plans for a fixed machine: the same choices everywhere
 config.substitutions.append(("%test_root", os.path.dirname(config.test_source_root)))
 # Small models, and files of other kinds, written as text in the test itself.
 for name in ("onnx_cases", "file_cases"):

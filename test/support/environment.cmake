@@ -4,5 +4,5 @@
 if(NOT DEFINED ENV{OMP_WAIT_POLICY} AND NOT DEFINED ENV{GOMP_SPINCOUNT})
   set(ENV{OMP_WAIT_POLICY} passive)
 endif()
-# Plans are for a fixed machine, whatever their author has for his own.
-unset(ENV{TESSERA_TOPOLOGY})
+# Plans are for a fixed machine, so that tests expect the same choices everywhere.
+set(ENV{TESSERA_TOPOLOGY} cpu)

@@ -95,7 +95,7 @@ std::string resolveTopology(const std::string &name, const std::function<void(co
   if (const std::string folder = rt::cacheFolder(); !host && folder.empty()) {
     wrong = "there is no cache folder to keep it in: set TESSERA_CACHE_DIR";
   } else if (!host) {
-    tell("measures this machine's cores for topology 'host', once; kept in " + folder);
+    tell("measures this machine's cores for topology 'host', once, in some ten seconds; kept in " + folder);
     if (double load = 0; getloadavg(&load, 1) == 1 && load > kBusy * rt::availableCores())
       warn("other programs keep this machine busy: tessera-profile --host measures again when they have ended");
     wrong = measure();
