@@ -3,15 +3,13 @@
 #include "dialects/graph/flow/Order.h"
 #include "strategies/overlap/LeastTime.h"
 
-#include <set>
-
 namespace tessera::strategies {
 
 /// A program of which less than this part can be hidden keeps its order, which needs the least memory.
 static constexpr double kWorthwhile = 0.02;
 /// Other messages are tried until so many steps have been scheduled, or the program takes hardly more than its least
 /// time. Set by hand, so that a compilation takes little longer.
-static constexpr int64_t kSplitSteps = 5000;
+static constexpr int64_t kMoveSteps = 5000;
 static constexpr double kNear = 0.02;
 
 llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
@@ -67,7 +65,7 @@ public:
     SentProgram beside = scheduled(messages(/*inLine=*/false));
     const std::vector<std::vector<int>> joined = beside.messages;
     if (beside.beside && options_.timed)
-      beside = split(std::move(beside));
+      beside = improved(std::move(beside));
     if (beside.beside && options_.overlap == Overlapping::On)
       return beside;
     SentProgram alone{shared ? messages(true) : joined, std::nullopt};
@@ -127,23 +125,26 @@ private:
   SentProgram scheduled(std::vector<std::vector<int>> messages,
                         int64_t than = std::numeric_limits<int64_t>::max()) const {
     const graph::MessageFlow flow(program_.looped.flow, messages);
+    if (flow.circular)
+      return {};
     const OverlapRule rule = ruleOf(flow);
     return {std::move(messages), overlap(flow.flow, rule, than)};
   }
 
   /// Messages were chosen for a time line on which kernels keep their order. Beside kernels in another order the program
-  /// may take less time where one of them is two, the first of which is sent earlier.
-  SentProgram split(SentProgram best) const {
-    int64_t tries = kSplitSteps / int64_t(program_.looped.flow.steps.size());
+  /// may take less time with others.
+  SentProgram improved(SentProgram best) const {
+    int64_t tries = kMoveSteps / int64_t(program_.looped.flow.steps.size());
     if (tries == 0)
       return best;
     const auto near = int64_t((1 + kNear) * double(least()));
     while (best.beside->predicted > near) {
       std::optional<SentProgram> better;
-      for (const auto &[message, first] : cuts(best.messages)) {
+      for (const graph::MessageMove &move :
+           graph::messageMoves(program_.looped.flow, program_.senders, best.messages)) {
         if (better || tries-- == 0)
           break;
-        SentProgram trial = scheduled(withTwo(best.messages, message, first), best.beside->predicted);
+        SentProgram trial = scheduled(graph::moved(best.messages, move), best.beside->predicted);
         if (trial.beside)
           better = std::move(trial);
       }
@@ -152,28 +153,6 @@ private:
       best = std::move(*better);
     }
     return best;
-  }
-
-  /// Messages and places where they may be cut, those of many members first.
-  static std::vector<std::pair<std::vector<int>, size_t>> cuts(std::vector<std::vector<int>> messages) {
-    llvm::stable_sort(messages, [](const auto &a, const auto &b) { return a.size() > b.size(); });
-    std::vector<std::pair<std::vector<int>, size_t>> cuts;
-    for (const std::vector<int> &message : messages)
-      for (size_t first :
-           std::set<size_t>{message.size() / 2, message.size() - 1, message.size() / 4, 3 * message.size() / 4})
-        if (first > 0)
-          cuts.push_back({message, first});
-    return cuts;
-  }
-
-  /// The messages, one of which is two: its first members, so many, and the others.
-  static std::vector<std::vector<int>> withTwo(std::vector<std::vector<int>> messages, const std::vector<int> &message,
-                                               size_t first) {
-    llvm::erase(messages, message);
-    messages.emplace_back(message.begin(), message.begin() + int64_t(first));
-    messages.emplace_back(message.begin() + int64_t(first), message.end());
-    llvm::erase_if(messages, [](const std::vector<int> &one) { return one.size() < 2; });
-    return messages;
   }
 
   /// The part of a message's time by which it delays kernels that run beside it.

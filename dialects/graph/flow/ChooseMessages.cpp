@@ -3,6 +3,8 @@
 #include "dialects/graph/flow/MessageRuns.h"
 #include "dialects/graph/flow/Order.h"
 
+#include <set>
+
 namespace tessera::graph {
 
 namespace {
@@ -84,8 +86,8 @@ private:
 /// Whether messages may make the step later.
 bool isTimed(const MessageRule &rule) { return !rule.times.empty() && !rule.inLine; }
 
-std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
-                                         const MessageRule &rule) {
+/// Members that may be joined with each other, but for what depends on what: of one kind and section.
+std::vector<llvm::SmallVector<const Sender *>> kindsOf(const DataFlow &flow, llvm::ArrayRef<Sender> senders) {
   std::vector<llvm::SmallVector<const Sender *>> kinds;
   for (const Sender *member : membersOf(flow, senders)) {
     auto it = llvm::find_if(kinds, [&](const auto &kind) {
@@ -94,11 +96,16 @@ std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Se
     });
     (it == kinds.end() ? kinds.emplace_back() : *it).push_back(member);
   }
+  return kinds;
+}
+
+std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                         const MessageRule &rule) {
   // The messages of one kind are steps when the next kind is chosen, so that no circle comes about.
   std::vector<std::vector<int>> messages;
   std::optional<MessageFlow> merged; // of so many messages
   size_t numMerged = 0;
-  for (const auto &kind : kinds) {
+  for (const auto &kind : kindsOf(flow, senders)) {
     if (kind.size() == 1)
       continue;
     if (!merged || numMerged < messages.size())
@@ -155,6 +162,59 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
   Taking taking(flow, senders, rule);
   taking.take(messages);
   return joinedOf(splitToFit(flow, withOthers(std::move(taking.taken), senders), room));
+}
+
+std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                      llvm::ArrayRef<std::vector<int>> messages) {
+  using Message = std::vector<int>;
+  llvm::DenseMap<int, const Message *> messageOf; // by step
+  for (const Message &message : messages)
+    for (int step : message)
+      messageOf[step] = &message;
+  auto part = [](const Message &message, size_t from, size_t to) {
+    return Message(message.begin() + int64_t(from), message.begin() + int64_t(to));
+  };
+  auto joined = [](Message first, const Message &second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  };
+  std::vector<MessageMove> cuts, shifts, joins;
+  for (const auto &kind : kindsOf(flow, senders)) {
+    std::vector<Message> sent; // in the order of execution
+    for (const Sender *member : kind)
+      if (auto found = messageOf.find(member->step); found == messageOf.end())
+        sent.push_back({member->step});
+      else if (found->second->front() == member->step)
+        sent.push_back(*found->second);
+    for (const Message &message : sent) {
+      const size_t size = message.size();
+      for (size_t first : std::set<size_t>{size / 2, size - 1, size / 4, 3 * size / 4})
+        if (first > 0)
+          cuts.push_back({{message}, {part(message, 0, first), part(message, first, size)}});
+    }
+    for (size_t m = sent.size(); m-- > 1;) { // the last first: behind them is little that could hide them
+      const Message &before = sent[m - 1], &after = sent[m];
+      if (before.size() > 1)
+        shifts.push_back({{before, after}, {part(before, 0, before.size() - 1), joined({before.back()}, after)}});
+      if (after.size() > 1)
+        shifts.push_back({{before, after}, {joined(before, {after.front()}), part(after, 1, after.size())}});
+      joins.push_back({{before, after}, {joined(before, after)}});
+    }
+  }
+  llvm::stable_sort(
+      cuts, [](const MessageMove &a, const MessageMove &b) { return a.from.front().size() > b.from.front().size(); });
+  std::vector<MessageMove> all = std::move(cuts);
+  all.insert(all.end(), shifts.begin(), shifts.end());
+  all.insert(all.end(), joins.begin(), joins.end());
+  return all;
+}
+
+std::vector<std::vector<int>> moved(std::vector<std::vector<int>> messages, const MessageMove &move) {
+  llvm::erase_if(messages, [&](const std::vector<int> &message) { return llvm::is_contained(move.from, message); });
+  for (const std::vector<int> &message : move.to)
+    if (message.size() > 1)
+      messages.push_back(message);
+  return messages;
 }
 
 } // namespace tessera::graph

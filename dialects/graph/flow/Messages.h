@@ -92,6 +92,18 @@ struct MessageRule {
 std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
                                              const MessageRule &rule);
 
+/// Messages in place of others, lists of one included.
+struct MessageMove {
+  std::vector<std::vector<int>> from, to;
+};
+/// What could be sent otherwise, by one message or two of one kind that follow each other: one is cut in two, hands its
+/// first or last member to the other, or is joined with it. What is to be tried first comes first. Messages may wait
+/// for each other after it (MessageFlow::circular).
+std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                      llvm::ArrayRef<std::vector<int>> messages);
+/// `messages` after a move.
+std::vector<std::vector<int>> moved(std::vector<std::vector<int>> messages, const MessageMove &move);
+
 /// The bytes of the largest message; 0: there is none.
 int64_t largestMessage(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
 
@@ -121,6 +133,7 @@ struct MessageFlow {
 
   DataFlow flow;                         // has the values of the program
   std::vector<std::vector<int>> members; // for each step of `flow` the steps of the program in it
+  bool circular = false;                 // some messages wait for each other, and both others are empty
 };
 
 } // namespace tessera::graph

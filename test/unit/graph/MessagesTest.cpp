@@ -303,3 +303,35 @@ TEST_CASE("gathers of what is there are sent before the kernels that come before
   rule.inLine = true;
   CHECK(chooseMessages(p.flow, p.senders, rule) == Messages{{2, 4, 6}});
 }
+
+TEST_CASE("a message is cut, hands on its ends, or is joined with the next one of its kind") {
+  Program p;
+  std::vector<int> steps;
+  for (int i = 0; i < 4; ++i) {
+    const int sum = p.allReduce(p.kernel({p.x}, 10));
+    steps.push_back(p.flow.values[size_t(sum)].maker);
+    p.flow.results.push_back(sum);
+  }
+  const int other = p.allReduce(p.kernel({p.x}, 10), /*axis=*/1); // of another group
+  p.flow.results.push_back(other);
+  const int a = steps[0], b = steps[1], c = steps[2], d = steps[3];
+  const Messages sent = {{a, b, c}};
+  std::vector<Messages> after;
+  for (const graph::MessageMove &move : graph::messageMoves(p.flow, p.senders, sent)) {
+    Messages messages = graph::moved(sent, move);
+    std::sort(messages.begin(), messages.end());
+    CHECK(!graph::MessageFlow(p.flow, messages).circular);
+    after.push_back(std::move(messages));
+  }
+  CHECK(after == std::vector<Messages>{{{b, c}}, {{a, b}}, {{a, b}, {c, d}}, {{a, b, c, d}}});
+  CHECK(graph::messageMoves(p.flow, p.senders, {}).size() == 3); // pairs of those that are alone
+}
+
+TEST_CASE("messages that wait for each other are no program") {
+  Program p;
+  const int first = p.allReduce(p.kernel({p.x}, 10)), second = p.allReduce(p.kernel({first}, 10));
+  p.flow.results = {second};
+  const std::vector<int> steps = {p.flow.values[size_t(first)].maker, p.flow.values[size_t(second)].maker};
+  CHECK(graph::MessageFlow(p.flow, {steps}).circular);
+  CHECK(!graph::MessageFlow(p.flow, {}).circular);
+}
