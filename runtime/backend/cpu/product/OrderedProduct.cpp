@@ -34,7 +34,7 @@ constexpr int64_t kTerms = 256, kTileRows = 768, kTileColumns = 384;
 constexpr int64_t kMostTerms =
     384;                      // of a chunk of whole leaves: sums that go on in the next chunk are stored and read again
 constexpr int64_t kLine = 16; // numbers of a line of the cache
-constexpr int64_t kPad = kLine;    // between copied rows: rows a power of two apart would share lines of the cache
+static_assert(kCopiedRowStride > kMostTerms && kCopiedRowStride % (2 * kLine) == kLine); // no lines share a cache's set
 constexpr int64_t kPanels = 4;     // that are copied at once where rows lie side by side: three lines, not parts of two
 constexpr size_t kMostLevels = 32; // of a tree
 // What a copied row of A and a copied column of B cost, in columns and rows of products.
@@ -110,7 +110,7 @@ OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const Pro
   panel_ = rowBlock_ > 1 && rowBlock_ % most == 0 ? most : parts(rows_.largest(), parts(rows_.largest(), ops.rows));
   const bool severalPanels = !termsSideBySide_ && rowBlock_ == 1;
   group_ = panel_ * (severalPanels ? kPanels : 1);
-  rowStride_ = termsSideBySide_ ? chunks_.largest() + kPad : group_;
+  rowStride_ = termsSideBySide_ ? kCopiedRowStride : group_;
   copiedRows_ = termsSideBySide_ ? panel_ * rowStride_ : chunks_.largest() * rowStride_;
   const int64_t across = parts(columns_.largest(), ops.columns);
   sums_ = parts(rows_.largest(), panel_) * across * micro_;
