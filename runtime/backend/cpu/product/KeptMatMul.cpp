@@ -114,6 +114,7 @@ private:
     t.termStride = g_.transposeA ? g_.m : 1;
     t.b = columns_.panel(matrixB, panel) + rows.term * ops_.columns;
     t.bStride = ops_.columns;
+    t.bVectorStride = ops_.vector;
     t.terms = rows.terms;
     t.fetch[0] = &next;
     t.fetch[1] = &none;

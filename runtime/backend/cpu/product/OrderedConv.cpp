@@ -95,6 +95,14 @@ public:
   }
   Source columns(const Panel &) const override { return {}; } // filters are few
 
+  // Forward, filters are [f / block][c][block of f]: a term of a block is a vector.
+  InPlace columnsInPlace(const ProductOps &ops, const Panel &p) const override {
+    if (gradient_ || block_ != ops.vector || p.first % block_ != 0)
+      return {};
+    return {filters_ + (p.first * x_.channels + p.term * block_), block_, x_.channels * block_};
+  }
+  bool columnsAreLines() const override { return true; }
+
   ResultStrides strides(const ProductOps &) const override { return {y_.block, y_.block * y_.pixels}; }
   float *place(const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column) const override {
     const int64_t pixel = row % perImage_;

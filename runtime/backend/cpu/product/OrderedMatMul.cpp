@@ -35,7 +35,9 @@ public:
     return g_.transposeB ? Source{b + p.first * g_.k + p.term, p.count, p.terms, g_.k}
                          : Source{b + p.term * g_.n + p.first, p.terms, p.count, g_.n};
   }
-  Source columnsInPlace(const Panel &p) const override { return g_.transposeB ? Source() : columns(p); }
+  InPlace columnsInPlace(const ProductOps &ops, const Panel &p) const override {
+    return g_.transposeB ? InPlace() : InPlace{columns(p).data, g_.n, ops.vector};
+  }
 
   ResultStrides strides(const ProductOps &ops) const override { return {g_.n, ops.vector}; }
   float *place(const ProductOps &, int64_t matrix, int64_t row, int64_t, int64_t column) const override {

@@ -1,9 +1,10 @@
-// A tile of the result is computed by one thread, chunk by chunk of its terms. A chunk is a part of a leaf, a leaf, or
-// several neighbouring leaves: as many terms as fit the caches with the tile's columns of B, which are copied there.
-// Rows of A are copied panel by panel, or read where they lie. Where rows lie side by side, a panel of 12 of them
-// begins and ends amid lines of the cache: then four panels are copied at once. What is read next is fetched while
-// products are computed, since copies alone would wait for memory: without that they cost a tenth of the time. The
-// innermost loops fetch lines between terms. Many at once would wait for each other, which took 6 % of the time.
+// A tile of the result is computed by one thread, chunk by chunk of its terms. A chunk is a part of a leaf, a leaf,
+// or several neighbouring leaves: as many terms as fit the caches with the tile's columns of B, which are copied
+// there. Channels in blocks are read where they lie, rows and columns. Other rows of A are copied panel by panel.
+// Where rows lie side by side, a panel of 12 of them begins and ends amid lines of the cache: then four panels are
+// copied at once. What is read next is fetched while products are computed, since copies alone would wait for memory:
+// without that they cost a tenth of the time. The innermost loops fetch lines between terms. Many at once would wait
+// for each other, which took 6 % of the time.
 //
 // What a function returns for a micro tile fits registers: a read of two numbers that were written one by one waits
 // until all stores before them, those of the result, are in the cache.
@@ -31,6 +32,7 @@ namespace {
 // the columns that come next. Of the sizes tried (192 to 512 terms, 120 to 768 rows, 256 to 1,024 columns) these are
 // the fastest for the products of an MLP, GPT-2 and a ViT.
 constexpr int64_t kTerms = 256, kTileRows = 768, kTileColumns = 384;
+constexpr int64_t kLeastColumns = 16; // of a micro tile, on any processor
 constexpr int64_t kMostTerms =
     384;                      // of a chunk of whole leaves: sums that go on in the next chunk are stored and read again
 constexpr int64_t kLine = 16; // numbers of a line of the cache
@@ -191,19 +193,29 @@ bool OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
   const auto above = size_t(std::countr_one(uint64_t(chunk.group)));
   const int64_t across = parts(chunk.columns, ops_.columns), all = parts(chunk.rows, panel_) * across;
   // Few rows read the columns of B once: where they lie, if that is possible.
-  const bool copies = chunk.rows > panel_;
-  for (int64_t c = 0; c < chunk.columns && !copied; c += ops_.columns) {
+  const bool few = chunk.rows <= panel_;
+  const bool mayStay = few || operands_->columnsAreLines();
+  std::array<InPlace, size_t(kTileColumns / kLeastColumns)> columns;
+  for (int64_t c = 0, i = 0; c < chunk.columns; c += ops_.columns, ++i) {
     const Panel panel = chunk.columnPanel(c, std::min(ops_.columns, chunk.columns - c));
-    if (copies || panel.count < ops_.columns || !operands_->columnsInPlace(panel).data)
-      operands_->packColumns(copyB + c * chunks_.largest(), ops_, panel);
+    InPlace &place = columns[size_t(i)];
+    if (mayStay && panel.count % ops_.vector == 0)
+      place = operands_->columnsInPlace(ops_, panel);
+    if (place.data)
+      continue;
+    float *const copy = copyB + c * chunks_.largest();
+    if (!copied)
+      operands_->packColumns(copy, ops_, panel);
+    place = {copy, ops_.columns, ops_.vector};
   }
-  const bool again = next && copies && next->sameColumns(chunk);
-  FetchAll nextColumns(next && copies && !again ? operands_->columns(next->columnPanel(0, next->columns)) : Source(),
+  const bool again = next && !few && next->sameColumns(chunk);
+  FetchAll nextColumns(next && !few && !again ? operands_->columns(next->columnPanel(0, next->columns)) : Source(),
                        all);
+  const TermRuns runs = operands_->runs(chunk.term);
   std::array<const float *, kMostLevels> waiting{};
   MicroTile t;
   t.rowStride = termsSideBySide_ ? rowStride_ : 1;
-  t.termStride = termsSideBySide_ ? 1 : rowStride_;
+  t.termStride = 1;
   t.terms = leaves_ == 1 ? chunk.terms : leaf_;
   t.leaves = leaves_;
   t.leafSums = small;
@@ -211,25 +223,28 @@ bool OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
   int64_t micro = 0;
   for (int64_t g = 0; g < chunk.rows; g += group_) {
     const int64_t inGroup = std::min(group_, chunk.rows - g), below = g + group_;
-    const float *const rowsInPlace = rowBlock_ > 1 ? operands_->rowsInPlace(chunk.rowPanel(g, inGroup)) : nullptr;
-    if (!rowsInPlace)
+    const InPlace rowsInPlace = rowBlock_ > 1 ? operands_->rowsInPlace(chunk.rowPanel(g, inGroup)) : InPlace();
+    if (!rowsInPlace.data)
       operands_->packRows(copyA, rowStride_, chunk.rowPanel(g, inGroup));
     if (!termsSideBySide_)
-      t.termStride = rowsInPlace ? rowBlock_ : rowStride_;
+      t.termStride = rowsInPlace.data ? rowsInPlace.stride : rowStride_;
+    t.aJump = rowsInPlace.jump;
     FetchAll nextRows(below < chunk.rows ? operands_->rows(chunk.rowPanel(below, std::min(group_, chunk.rows - below)))
                       : next             ? operands_->rows(next->rowPanel(0, std::min(group_, next->rows)))
                                          : Source(),
                       across * parts(inGroup, panel_));
     for (int64_t r = 0; r < inGroup; r += panel_) {
       const int64_t row = chunk.row + g + r, rows = std::min(panel_, inGroup - r);
-      t.a = (rowsInPlace ? rowsInPlace : copyA) + r;
-      for (int64_t c = 0; c < chunk.columns; c += ops_.columns, ++micro) {
+      t.a = (rowsInPlace.data ? rowsInPlace.data : copyA) + r;
+      for (int64_t c = 0, i = 0; c < chunk.columns; c += ops_.columns, ++i, ++micro) {
         const int64_t some = std::min(ops_.columns, chunk.columns - c);
-        const Source inPlace =
-            copies || some < ops_.columns ? Source() : operands_->columnsInPlace(chunk.columnPanel(c, some));
+        const InPlace &right = columns[size_t(i)];
         float *const level = sums + micro * micro_, *const unfinished = level + int64_t(levels_) * sums_;
-        t.b = inPlace.data ? inPlace.data : copyB + c * chunks_.largest();
-        t.bStride = inPlace.data ? inPlace.stride : ops_.columns;
+        t.b = right.data;
+        t.bStride = right.stride;
+        t.bVectorStride = right.vectorStride;
+        t.bJump = right.jump;
+        t.runs = t.aJump != 0 || t.bJump != 0 ? runs : TermRuns();
         t.before = chunk.piece == 0 ? nullptr : unfinished;
         t.next = t.before ? t.before + micro_ : nullptr;
         t.fetch[0] = nextRows.next();

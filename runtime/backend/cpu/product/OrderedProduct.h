@@ -49,6 +49,14 @@ struct Panel {
   int64_t term, terms;
 };
 
+/// Where an operand lies as it is read.
+struct InPlace {
+  const float *data = nullptr; // null: it must be copied
+  int64_t stride = 0;          // from term to term
+  int64_t vectorStride = 0;    // of B
+  int64_t jump = 0;            // from the end of a run of terms to the next one
+};
+
 /// How far apart rows and vectors of y lie.
 struct ResultStrides {
   int64_t row = 0, vector = 0;
@@ -69,10 +77,14 @@ public:
   virtual Source columns(const Panel &panel) const = 0;
   /// How many rows lie side by side for every term, from a multiple of that on; 1 where terms lie side by side.
   virtual int64_t rowBlock() const { return 1; }
-  /// A where it lies as packRows would copy it, but with rowBlock() as the stride; else null.
-  virtual const float *rowsInPlace(const Panel &panel) const { return nullptr; }
-  /// B where it lies as packColumns would copy it, but for the stride; else empty.
-  virtual Source columnsInPlace(const Panel &panel) const { return {}; }
+  /// The runs of terms of operands that lie in place, from a term on.
+  virtual TermRuns runs(int64_t term) const { return {}; }
+  /// A; asked for where rows lie side by side in blocks.
+  virtual InPlace rowsInPlace(const Panel &panel) const { return {}; }
+  /// B, whose columns are whole vectors.
+  virtual InPlace columnsInPlace(const ProductOps &ops, const Panel &panel) const { return {}; }
+  /// Whether a term of columns in place is whole lines of the cache, so that a copy would only bring them together.
+  virtual bool columnsAreLines() const { return false; }
   virtual ResultStrides strides(const ProductOps &ops) const = 0;
   /// Where rows of y begin whose columns are whole vectors; null where they must be stored one by one.
   virtual float *place(const ProductOps &ops, int64_t matrix, int64_t row, int64_t rows, int64_t column) const = 0;

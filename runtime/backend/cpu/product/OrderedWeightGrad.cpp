@@ -71,13 +71,21 @@ public:
   }
 
   int64_t rowBlock() const override { return rows_.image.block; }
-  const float *rowsInPlace(const Panel &p) const override {
-    const Image &image = rows_.image;
-    const int64_t perImage = image.pixels, pixel = p.term % perImage;
-    if (image.block == 1 || !rows_.all() || pixel + p.terms > perImage || p.first % image.block + p.count > image.block)
-      return nullptr;
-    return image.at(p.term / perImage, p.first, pixel);
+  TermRuns runs(int64_t term) const override {
+    const auto perImage = int64_t(rows_.pixels.size());
+    return {perImage - term % perImage, perImage};
   }
+  InPlace rowsInPlace(const Panel &p) const override {
+    const Image &image = rows_.image;
+    if (image.block == 1 || p.first % image.block + p.count > image.block)
+      return {};
+    return inPlace(rows_, p);
+  }
+  InPlace columnsInPlace(const ProductOps &ops, const Panel &p) const override {
+    const Image &image = columns_.image;
+    return image.block == ops.vector && p.first % image.block == 0 ? inPlace(columns_, p) : InPlace();
+  }
+  bool columnsAreLines() const override { return true; }
 
   Source rows(const Panel &p) const override { return source(rows_, p); }
   Source columns(const Panel &p) const override { return source(columns_, p); }
@@ -114,6 +122,15 @@ private:
       }
       done += run;
     }
+  }
+
+  /// Where every pixel is a term: from a channel of a block on, that block, and others as vectors.
+  static InPlace inPlace(const Terms &terms, const Panel &p) {
+    const Image &image = terms.image;
+    if (!terms.all())
+      return {};
+    return {image.at(p.term / image.pixels, p.first, p.term % image.pixels), image.block, image.pixels * image.block,
+            (image.channels - image.block) * image.pixels};
   }
 
   /// Of blocks and of several images whole ones.

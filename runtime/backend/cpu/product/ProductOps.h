@@ -5,11 +5,12 @@
 // depends on its row of A and its column of B alone, whatever tile it is in, and on no instruction set. Leaves that
 // follow each other are one call, so that they share what begins and ends it; their sums are added as a tree.
 //
-// The columns of B are packed: `terms` times kColumns numbers, so that a term is one or two vectors.
+// The columns of B are packed (`terms` times kColumns numbers), so that a term is one or two vectors, or lie so.
 //
 //   const ProductOps &ops = *productOps();
 //   ops.packColumns(b, B, n, terms, columns);                 // B[term * n + column]
 //   MicroTile t{.a = A, .rowStride = k, .termStride = 1, .b = b, .bStride = ops.columns, .terms = k};
+//   t.bVectorStride = ops.vector;
 //   t.y = y, t.yStride = n, t.yVectorStride = ops.vector;
 //   ops.run(ops.rows, 2, t);                                  // writes y: [ops.rows][ops.columns], n numbers apart
 //
@@ -40,11 +41,20 @@ struct Fetch {
 /// would need the multiples, which are more than there are registers. That took 5 % of the time.
 inline constexpr int64_t kCopiedRowStride = 400;
 
+/// Terms that lie side by side: a block of channels, or the pixels of an image.
+struct TermRuns {
+  int64_t first = kEndless, length = kEndless;
+  static constexpr int64_t kEndless = int64_t(1) << 62;
+};
+
 struct MicroTile {
   const float *a = nullptr;              // a[row * rowStride + term * termStride]
   int64_t rowStride = 0, termStride = 0; // one of them is 1
-  const float *b = nullptr;              // b[term * bStride + column], whole vectors are read
-  int64_t bStride = 0;
+  const float *b = nullptr;              // b[term * bStride + vector * bVectorStride + lane], whole vectors are read
+  int64_t bStride = 0, bVectorStride = 0;
+  /// Behind each run of terms, of which the first one may be shorter, a and b go on so many numbers further.
+  TermRuns runs;
+  int64_t aJump = 0, bJump = 0;
   int64_t terms = 0, leaves = 1; // of a leaf, and how many leaves follow each other
   float *leafSums = nullptr; // where leaves wait for their neighbours: [levels of their tree][ops.rows][ops.columns]
   const float *before = nullptr; // [rows][ops.columns]: where the sum goes on from; null: from 0
