@@ -55,6 +55,7 @@ public:
     registerOneDnnKernels(fast_);
     registerFusedKernels(fast_);
     registerVectorSoftmax(fast_);
+    registerColumnSoftmax(fast_);
     registerTiledAttention(fast_);
     registerReferenceKernels(reference_);
   }

@@ -12,6 +12,8 @@
 namespace tessera::rt {
 
 void registerVectorSoftmax(KernelRegistry &registry);
+/// The same along other dimensions, where many lines lie side by side.
+void registerColumnSoftmax(KernelRegistry &registry);
 
 // One line of n > 0 numbers.
 float lineMaximum(const float *x, int64_t n);

@@ -127,3 +127,18 @@ TEST_CASE("softmax and its gradients", "[conformance]") {
     }
   }
 }
+
+TEST_CASE("softmax of many lines side by side, and its gradients", "[conformance]") {
+  Random random(13);
+  for (const Shape &x : {Shape{2, 5, 3, 100}, {1, 3, 8}, {3, 300, 40}, {2, 1, 999}, {1, 1200, 17}})
+    for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
+      Case c;
+      c.tolerance = 1e-5;
+      c.what = std::string(name) + " " + str(x);
+      std::vector<uint32_t> inputs = {c.input(random, plan::F32, x)};
+      if (std::string(name).find("_grad") != std::string::npos)
+        inputs.push_back(c.input(random, plan::F32, x));
+      c.plan.kernel(name, inputs, {c.output(plan::F32, x)}, {{"dim", 1}});
+      check(c);
+    }
+}
