@@ -34,6 +34,14 @@ struct MeasureOptions {
 /// The dialects of programs that are measured.
 mlir::DialectRegistry measuredDialects();
 
+/// How often a rank holds buffers of so many bytes, to go through them in turn. In a step an operand was written some
+/// time ago, or comes from the step before, and meanwhile other tensors went through the caches. On the same buffers a
+/// run would find them there: copies and convolutions with few channels took a third to a half of their time. So all
+/// ranks together go through twice the largest cache. Buffers of some kilobytes stay in it, as in a step, where they
+/// are read soon.
+int64_t copiesPastCaches(int64_t bytes, int ranks);
+inline constexpr int64_t kMostCopies = 64;
+
 using Progress = std::function<void(const std::string &)>;
 
 /// Measures every kernel that some strategy of the module's operators needs and that fusion leaves alone. Adds them to
@@ -47,8 +55,9 @@ llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options,
 llvm::Error measureLoops(mlir::ModuleOp module, const MeasureOptions &options, strategies::ProfileTable &table,
                          const Progress &progress);
 
-/// Measures all-reduce, all-gather, reduce-scatter and all-to-all among groups of every size that axes of the mesh
-/// form. Between processes the table is complete on rank 0.
+/// Measures all-reduce (in place, as plans place it), all-gather, reduce-scatter, all-to-all and halo among groups of
+/// every size that axes of the mesh form. No cache holds where their results go. Between processes the table is
+/// complete on rank 0.
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
                                const Progress &progress);
 

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-
 #include <unistd.h>
 
 using namespace mlir;
@@ -93,23 +92,10 @@ OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const 
 
 llvm::Error asError(const rt::Status &status) { return llvm::createStringError("%s", status.message().c_str()); }
 
-/// How often a rank holds the buffers of a kernel on the host. In a step an operand was written some time ago, or comes
-/// from the step before, and meanwhile other tensors went through the caches. On the same buffers a run would find
-/// them there: copies and convolutions with few channels took a third to a half of their time. So all ranks together go
-/// in turn through twice the largest cache. Operands of some kilobytes stay in it, as in a step, where they are read
-/// soon.
-int64_t copiesOf(const plan::Plan &plan, const std::string &backend, int ranks) {
-  constexpr int64_t kUnknownCache = int64_t(32) << 20, kMostHeld = int64_t(256) << 20, kMostCopies = 64;
-  if (rt::runsOnDevice(backend))
-    return 1;
-  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  const int64_t held = std::min(2 * (cache > 0 ? cache : kUnknownCache), kMostHeld) / ranks;
-  return std::clamp<int64_t>(held / std::max<int64_t>(1, int64_t(plan.arena_bytes())), 1, kMostCopies);
-}
-
 /// Measures the seconds of one run, the copies in turn. Launches are enqueued several at a time, which keeps a device
-/// busy.
+/// busy. What disturbs the machine for a moment must not count, so it is the median of several slices of the time.
 rt::Status timeSteps(std::vector<ZeroedPlan> &copies, int steps, double seconds, double &result) {
+  constexpr int kSlices = 9;
   const int row = copies.front()->capabilities().onHost ? 1 : 16;
   size_t next = 0;
   auto run = [&](int times) -> rt::Status {
@@ -119,13 +105,20 @@ rt::Status timeSteps(std::vector<ZeroedPlan> &copies, int steps, double seconds,
     return copies.front()->synchronize();
   };
   TESSERA_RETURN_IF_ERROR(run(int(copies.size())));
-  int64_t runs = 0;
-  Clock::time_point start = Clock::now();
+  std::vector<double> slices;
+  double spent = 0;
   do {
-    TESSERA_RETURN_IF_ERROR(run(row));
-    runs += row;
-  } while (since(start) < seconds);
-  result = since(start) / double(runs);
+    int64_t runs = 0;
+    const Clock::time_point start = Clock::now();
+    do {
+      TESSERA_RETURN_IF_ERROR(run(row));
+      runs += row;
+    } while (since(start) < seconds / kSlices);
+    spent += since(start);
+    slices.push_back(since(start) / double(runs));
+  } while (spent < seconds);
+  std::sort(slices.begin(), slices.end());
+  result = slices[slices.size() / 2];
   return rt::Status();
 }
 
@@ -143,7 +136,8 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
   std::mutex mutex;
   const int ranks = rt::runsOnDevice(options.backend) ? 1 : int(options.mesh.numRanks());
   rt::Status status = rt::runRanks(ranks, [&](rt::World &) -> rt::Status {
-    std::vector<ZeroedPlan> copies(size_t(copiesOf(plan, options.backend, ranks)));
+    const bool onHost = !rt::runsOnDevice(options.backend);
+    std::vector<ZeroedPlan> copies(size_t(onHost ? copiesPastCaches(int64_t(plan.arena_bytes()), ranks) : 1));
     for (ZeroedPlan &copy : copies)
       TESSERA_RETURN_IF_ERROR(copy.load(plan, options.backend, ranks));
     double mine = 0;
@@ -158,6 +152,14 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
 }
 
 } // namespace
+
+int64_t copiesPastCaches(int64_t bytes, int ranks) {
+  constexpr int64_t kUnknownCache = int64_t(32) << 20, kMostHeld = int64_t(256) << 20;
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const int64_t held = std::min(2 * (cache > 0 ? cache : kUnknownCache), kMostHeld) / ranks,
+                one = std::max<int64_t>(1, bytes);
+  return std::min((held + one - 1) / one, kMostCopies);
+}
 
 DialectRegistry measuredDialects() {
   DialectRegistry registry;
