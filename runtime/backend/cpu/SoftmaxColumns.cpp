@@ -95,7 +95,8 @@ private:
   float *top_, *total_, *row_;
 };
 
-/// In a reproducible plan the number of elements behind a line must not matter, so there lines are copied (Softmax.cpp).
+/// In a reproducible plan the number of elements behind a line must not matter, so there lines are copied
+/// (Softmax.cpp).
 bool accepts(const KernelCall &call) {
   return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) && !call.exact &&
          axisGeometry(call)->inner >= kLeastColumns && call.outputs[0].elements() > 0;
