@@ -29,12 +29,7 @@ double sumOf(const float *x, int64_t n) {
   return fold(lanes);
 }
 
-float maximumOf(const float *x, int64_t n) {
-  double lanes[kLanes];
-  std::fill_n(lanes, kLanes, -INFINITY);
-  vectorOps().maxLanes(lanes, x, n);
-  return float(*std::max_element(lanes, lanes + kLanes));
-}
+float maximumOf(const float *x, int64_t n) { return vectorOps().largest(x, n); }
 
 /// The functions of one line. `t` is a line of scratch.
 struct SoftmaxLine {
@@ -46,15 +41,11 @@ struct SoftmaxLine {
 
   LineTotals totals(const float *x, float *y, int64_t n) const {
     const float maximum = maximumOf(x, n);
-    exponential(x, maximum, y, n);
-    const double sum = sumOf(y, n);
+    const double sum = vectorOps().expSum(y, x, maximum, n);
     scale(y, y, Lanes(float(1 / sum)).v, nullptr, n);
     return {maximum, sum};
   }
-  void exponential(const float *x, float a, float *y, int64_t n) const {
-    sub(y, x, Lanes(a).v, nullptr, n);
-    exp(y, y, nullptr, nullptr, n);
-  }
+  void exponential(const float *x, float a, float *y, int64_t n) const { vectorOps().expSum(y, x, a, n); }
   void softmax(const float *x, const float *, float *y, float *, int64_t n) const { totals(x, y, n); }
   void logSoftmax(const float *x, const float *, float *y, float *t, int64_t n) const {
     sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
