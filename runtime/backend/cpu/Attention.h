@@ -9,6 +9,9 @@
 //
 // Keys beyond the diagonal are skipped where their probability is 0 in F32 anyway.
 //
+// Operands of BF16 are multiplied as such where the processor can and results are BF16 (attention/Products.h), else
+// widened. Scores and softmax are F32 in any case.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CPU_ATTENTION_H
 #define TESSERA_RUNTIME_BACKEND_CPU_ATTENTION_H

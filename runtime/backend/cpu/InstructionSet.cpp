@@ -38,4 +38,13 @@ InstructionSet instructionSet() {
   return set;
 }
 
+bool multipliesPairs() {
+#if defined(__x86_64__)
+  return instructionSet() == InstructionSet::Avx512 && __builtin_cpu_supports("avx512bf16") &&
+         mayUse(dnnl::cpu_isa::avx512_core_bf16);
+#else
+  return false;
+#endif
+}
+
 } // namespace tessera::rt

@@ -17,6 +17,8 @@ enum class InstructionSet { Baseline, Avx2, Avx512 };
 /// VL. oneDNN's limit is ours too (ONEDNN_MAX_CPU_ISA), so that one variable makes the backend that of an older
 /// processor. It is read once.
 InstructionSet instructionSet();
+/// Whether there is also an instruction that multiplies pairs of BF16 (AVX512-BF16).
+bool multipliesPairs();
 
 } // namespace tessera::rt
 

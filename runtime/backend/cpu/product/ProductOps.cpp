@@ -13,6 +13,9 @@ extern const ProductOps kProductOps;
 namespace avx512 {
 extern const ProductOps kProductOps;
 }
+namespace avx512_bf16 {
+extern const ProductOps kProductOps;
+}
 #endif
 
 const ProductOps *const *allProductOps() {
@@ -31,5 +34,13 @@ const ProductOps *const *allProductOps() {
 }
 
 const ProductOps *productOps() { return allProductOps()[0]; }
+
+const ProductOps *pairOps() {
+#ifdef TESSERA_X86_VECTORS
+  return multipliesPairs() ? &avx512_bf16::kProductOps : nullptr;
+#else
+  return nullptr;
+#endif
+}
 
 } // namespace tessera::rt

@@ -85,6 +85,9 @@ struct ProductOps {
 const ProductOps *productOps();
 /// All that this processor can run, the best first, null at the end.
 const ProductOps *const *allProductOps();
+/// The same loops on pairs of BF16: a float of an operand is two terms, the first in its lower half, and one
+/// instruction adds both products to a sum in F32. Null where this processor has none.
+const ProductOps *pairOps();
 
 } // namespace tessera::rt
 
