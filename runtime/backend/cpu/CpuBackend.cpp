@@ -10,6 +10,7 @@
 #include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
 #include "runtime/backend/cpu/product/OrderedWeightGrad.h"
+#include "runtime/backend/cpu/product/PairMatMul.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include <algorithm>
@@ -52,6 +53,7 @@ public:
     registerOrderedMatMul(fast_);
     registerOrderedConv(fast_);
     registerOrderedWeightGrad(fast_);
+    registerPairMatMul(fast_);
     registerOneDnnKernels(fast_);
     registerFusedKernels(fast_);
     registerVectorSoftmax(fast_);

@@ -1,8 +1,8 @@
 // Attention's products of BF16. q and dy are read where they lie, as pairs of neighbours; k and v are laid as products
 // read columns, once for a head. What softmax makes of a block is rounded to BF16, as rows for y and dq. For dk and dv,
 // whose terms are rows, it is interleaved, as q and dy are. dk and dv are summed in F32 over all blocks.
-#include "runtime/backend/cpu/attention/PairRows.h"
 #include "runtime/backend/cpu/attention/Products.h"
+#include "runtime/backend/cpu/product/PairRows.h"
 #include "runtime/backend/cpu/product/ProductOps.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "runtime/backend/cpu/attention/PairRows.h"
+#include "runtime/backend/cpu/product/PairRows.h"
 
 #include <immintrin.h>
 
@@ -16,9 +16,9 @@ void interleave(float *to, int64_t toStride, const uint16_t *from, int64_t fromS
       const __mmask32 some = first(n - i), second = term + 1 < terms ? some : 0;
       const __m512i a = _mm512_maskz_loadu_epi16(some, from + i);
       const __m512i b = _mm512_maskz_loadu_epi16(second, from + fromStride + i);
-      _mm512_storeu_si512(to + i, _mm512_permutex2var_epi16(a, low, b));
+      _mm512_mask_storeu_epi32(to + i, __mmask16(first(n - i)), _mm512_permutex2var_epi16(a, low, b));
       if (n - i > 16)
-        _mm512_storeu_si512(to + i + 16, _mm512_permutex2var_epi16(a, high, b));
+        _mm512_mask_storeu_epi32(to + i + 16, __mmask16(first(n - i - 16)), _mm512_permutex2var_epi16(a, high, b));
     }
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/backend/cpu/attention/PairRows.h"
+#include "runtime/backend/cpu/product/PairRows.h"
 
 #include "runtime/backend/cpu/InstructionSet.h"
 

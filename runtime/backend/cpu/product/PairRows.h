@@ -6,8 +6,8 @@
 //   rows->interleave(to, 32, v, stride, 197, 32);   // 99 pairs of terms by 32 columns, the last term with a 0
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_RUNTIME_BACKEND_CPU_ATTENTION_PAIRROWS_H
-#define TESSERA_RUNTIME_BACKEND_CPU_ATTENTION_PAIRROWS_H
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_PAIRROWS_H
+#define TESSERA_RUNTIME_BACKEND_CPU_PRODUCT_PAIRROWS_H
 
 #include <cstdint>
 
@@ -15,7 +15,7 @@ namespace tessera::rt {
 
 struct PairRows {
   /// to[term / 2 * toStride + i] = the pair (from[term * fromStride + i], from[(term + 1) * fromStride + i]) for even
-  /// terms and i < n; 0 for what there is not, up to a whole vector of 16 pairs.
+  /// terms and i < n; where terms are odd the last one has 0 beside it.
   void (*interleave)(float *to, int64_t toStride, const uint16_t *from, int64_t fromStride, int64_t terms, int64_t n);
   /// to[i] = from[i] * scale for i < n, and 0 up to a pair.
   void (*narrow)(uint16_t *to, const float *from, float scale, int64_t n);
