@@ -55,7 +55,7 @@ public:
   std::optional<Overlap> schedule(const std::set<int> &besideLinks, int64_t than) {
     for (auto [t, step] : llvm::enumerate(steps_))
       graph_.tasks[t].resources = resourcesOf(step, besideLinks);
-    if (!fits_)
+    if (!fits_ || least() >= than)
       return std::nullopt;
     std::optional<Overlap> best;
     auto keep = [&](const StartTimes &start) {
@@ -89,6 +89,20 @@ public:
   }
 
 private:
+  /// What no schedule takes less than: a section has the tasks of each resource one after the other.
+  int64_t least() const {
+    std::vector<SectionTime> times;
+    std::vector<int64_t> busy(graph_.resources.size());
+    for (size_t t = 0; const SectionMarks &marks : sections_) {
+      std::fill(busy.begin(), busy.end(), 0);
+      for (; t < steps_.size() && flow_.steps[size_t(steps_[t])].section == marks.section; ++t)
+        for (int resource : graph_.tasks[t].resources)
+          busy[size_t(resource)] += graph_.tasks[t].duration;
+      times.push_back({marks.section, *std::max_element(busy.begin(), busy.end())});
+    }
+    return total(times);
+  }
+
   std::vector<int> resourcesOf(int step, const std::set<int> &besideLinks) const {
     const StepTime &time = rule_.times[size_t(step)];
     if (time.link < 0)

@@ -191,6 +191,11 @@ TEST_CASE("schedules of random programs keep their order, and take no longer tha
     Program tight = p;
     tight.rule.room = found->peakBytes;
     CHECK(overlap(tight.flow, tight.rule)->predicted == found->predicted);
+    CHECK(!overlap(p.flow, p.rule, found->predicted));
+    const std::optional<Overlap> below = overlap(p.flow, p.rule, found->predicted + 1);
+    REQUIRE(below);
+    CHECK(below->order == found->order);
+    CHECK(below->beside == found->beside);
   }
 }
 
