@@ -51,10 +51,13 @@ static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, 
                                              std::optional<FittedProgram> once = std::nullopt) {
   if (once && int64_t(once->memory.arenaBytes) <= strategies::memoryOf(assign))
     return std::move(*once);
-  OwningOpRef<ModuleOp> program(module.clone());
-  if (llvm::Error e = recompute(run, *program, again))
-    return e;
-  llvm::Expected<FittedProgram> fitted = fit(run, *program, assign, std::move(once));
+  OwningOpRef<ModuleOp> program; // null: `module`, of which `fit` makes copies
+  if (again.level != "none") {
+    program = module.clone();
+    if (llvm::Error e = recompute(run, *program, again))
+      return e;
+  }
+  llvm::Expected<FittedProgram> fitted = fit(run, program ? *program : module, assign, std::move(once));
   if (fitted)
     fitted->recompute = str(again);
   return fitted;

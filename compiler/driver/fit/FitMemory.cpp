@@ -397,7 +397,10 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
   Candidates candidates(run, module);
   if (llvm::Error e = candidates.expireAsSaved(assign.user))
     return e;
-  strategies::FunctionReport largest; // of the last search that found an assignment
+  struct { // of the last search that found an assignment
+    std::string name;
+    int64_t peakBytes = 0, persistentBytes = 0;
+  } largest;
   auto once = [&](AssignOptions limited) -> llvm::Expected<int64_t> {
     // If the training step does not fit, it is searched again, and the other functions take its parameters' shardings.
     if (assign.mode == "auto" && assign.user.saved.empty())
@@ -411,7 +414,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
     largest = {};
     for (const strategies::FunctionReport &function : fitted.report.functions)
       if (function.peakBytes > largest.peakBytes)
-        largest = function;
+        largest = {function.name, function.peakBytes, function.persistentBytes};
     return int64_t(largest.peakBytes);
   };
   auto tooMuch = [&](int64_t limit) {
