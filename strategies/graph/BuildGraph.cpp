@@ -28,7 +28,7 @@ struct CopyPrice {
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
+          const SharedShardings &shared, int64_t memoryLimit, KnownOptions *known, bool parts, Groups groups,
           PipelineShare share, int threads)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
         shared_(shared), memoryLimit_(memoryLimit), known_(known), parts_(parts), splits_(groups == Groups::Split),
@@ -637,7 +637,7 @@ private:
   const FixedStrategies *fixed_;
   const SharedShardings &shared_;
   int64_t memoryLimit_;
-  KnownHeads *known_;
+  KnownOptions *known_;
   const bool parts_, splits_;
   const PipelineShare share_;
   const int threads_;
@@ -660,8 +660,8 @@ private:
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known, bool parts, Groups groups,
-                      PipelineShare share, int threads) {
+                      const SharedShardings &shared, int64_t memoryLimit, KnownOptions *known, bool parts,
+                      Groups groups, PipelineShare share, int threads) {
   return Builder(function, model, fixed, shared, memoryLimit, known, parts, groups, share, threads).run();
 }
 

@@ -45,7 +45,7 @@ enum class Groups { Whole, Split };
 /// its costs have their parts, for weighted(). `groups`: of the followers. `share`: see PipelineShare. Options and
 /// tables are divided among `threads`; their number makes no difference to the graph.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, KnownHeads *known = nullptr,
+                      const SharedShardings &shared, int64_t memoryLimit, KnownOptions *known = nullptr,
                       bool parts = false, Groups groups = Groups::Whole, PipelineShare share = {}, int threads = 1);
 
 /// A graph without costs and with the same options, which narrow and applyChoice take.

@@ -16,7 +16,7 @@ namespace tessera::strategies {
 
 OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
                              const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed,
-                             KnownHeads *known, bool least)
+                             KnownOptions *known, bool least)
     : function_(function), program_(function.program), groups_(groups), shares_(shares), model_(model), batch_(batch),
       fixed_(fixed), known_(known ? *known : own_), least_(least) {}
 
@@ -64,7 +64,7 @@ GroupHeads &OptionBuilder::heads(int op) {
     runs.push_back(-1);
     shares_.appendKey(op, runs);
   }
-  return known_.of(*info.cls, runs);
+  return known_.heads(*info.cls, runs);
 }
 
 std::vector<GroupHead> OptionBuilder::priceHeads(int op, const CostModel &model) const {
@@ -313,7 +313,7 @@ private:
 
 std::vector<int64_t> OptionBuilder::key(int c) const {
   const FollowGroup &group = groups_.list[c];
-  std::vector<int64_t> key;
+  std::vector<int64_t> key = {least_};
   func::FuncOp func = program_.func;
   llvm::DenseMap<Value, int64_t> number;
   auto returned = [&](Value v) {
@@ -344,8 +344,9 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
   for (size_t m = 0; m < group.ops.size(); ++m) {
     const OperatorInfo &info = program_.operators[group.ops[m]];
     key.push_back(-2);
-    key.push_back(info.cls->id);
+    key.push_back(known_.number(*info.cls));
     key.push_back(group.follow[m]);
+    key.push_back(groups_.released[size_t(group.ops[m])]);
     key.push_back(batch_.operators[group.ops[m]]);
     key.push_back(groups_.readBySum[size_t(group.ops[m])]);
     key.push_back(info.times);
@@ -464,37 +465,42 @@ GroupOptions OptionBuilder::optionsOf(int c, const Sharding *pinned, GroupHeads 
 std::vector<std::shared_ptr<const GroupOptions>> OptionBuilder::options(llvm::ArrayRef<const Sharding *> pinned,
                                                                         int threads) {
   const std::vector<const CostModel *> models = model_.perThread(threads);
-  std::vector<int> first;                             // groups that differ: the first of equal ones
-  std::vector<size_t> of;                             // by group: which of them
-  std::vector<GroupHeads *> headsOf;                  // of those groups; null: an argument is at the head
+  using Place = std::shared_ptr<const GroupOptions>;
+  struct Unmade {
+    int group;
+    GroupHeads *heads; // null: an argument is at the head
+    Place *place;
+  };
+  KnownOptions::Options here; // of this function alone
+  KnownOptions::Options &places = known_.options() ? *known_.options() : here;
+  std::deque<Place> own;    // of groups that no other one equals
+  std::vector<Place *> all; // by group; equal ones have one
+  std::vector<Unmade> unmade;
   std::vector<std::pair<int, GroupHeads *>> unpriced; // operators and their heads
-  std::map<std::vector<int64_t>, size_t> byKey;
-  std::set<GroupHeads *> seen;
+  std::set<const void *> seen;
   for (int c = 0; c < int(groups_.list.size()); ++c) {
     const FollowGroup &group = groups_.list[c];
     const int head = group.arg < 0 ? group.ops.front() : -1;
-    auto [it, fresh] = std::pair(byKey.end(), true);
-    if (!pinned[c] && (head < 0 || !isFixed(head)))
-      std::tie(it, fresh) = byKey.try_emplace(key(c), first.size());
-    of.push_back(fresh ? first.size() : it->second);
-    if (!fresh)
+    Place &place = !pinned[c] && (head < 0 || !isFixed(head)) ? places[key(c)] : own.emplace_back();
+    all.push_back(&place);
+    if (place || !seen.insert(&place).second)
       continue;
-    first.push_back(c);
-    GroupHeads *known = headsOf.emplace_back(head < 0 ? nullptr : &heads(head));
-    if (known && !*known && seen.insert(known).second)
+    unmade.push_back({c, head < 0 ? nullptr : &heads(head), &place});
+    if (GroupHeads *known = unmade.back().heads; known && !*known && seen.insert(known).second)
       unpriced.push_back({head, known});
   }
   inParallel(threads, unpriced.size(), [&](size_t i, size_t thread) {
     auto [op, known] = unpriced[i];
     *known = std::make_shared<const std::vector<GroupHead>>(priceHeads(op, *models[thread]));
   });
-  std::vector<std::shared_ptr<const GroupOptions>> made(first.size()), list;
-  inParallel(threads, first.size(), [&](size_t i, size_t thread) {
-    made[i] = std::make_shared<const GroupOptions>(
-        optionsOf(first[i], pinned[first[i]], headsOf[i] ? *headsOf[i] : nullptr, *models[thread]));
+  inParallel(threads, unmade.size(), [&](size_t i, size_t thread) {
+    auto [group, heads, place] = unmade[i];
+    *place = std::make_shared<const GroupOptions>(
+        optionsOf(group, pinned[group], heads ? *heads : nullptr, *models[thread]));
   });
-  for (size_t i : of)
-    list.push_back(made[i]);
+  std::vector<Place> list;
+  for (const Place *place : all)
+    list.push_back(*place);
   return list;
 }
 

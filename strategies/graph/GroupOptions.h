@@ -13,14 +13,15 @@
 // A member may keep a copy of a value in another sharding (graph::mayKeepCopy). Then there is a tail for every set of
 // mesh axes over which the copies in the group are gathered; the empty set keeps none.
 //
-// Options of equal groups (the blocks of a network) are computed once, and so are equal heads of different groups.
+// Options of equal groups (the blocks of a network) are computed once, and so are equal heads of different groups
+// (KnownOptions.h).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_GROUPOPTIONS_H
 #define TESSERA_STRATEGIES_GRAPH_GROUPOPTIONS_H
 
 #include "strategies/cost/CostModel.h"
-#include "strategies/graph/KnownHeads.h"
+#include "strategies/graph/KnownOptions.h"
 #include "strategies/graph/LoopShares.h"
 #include "strategies/space/WideGraph.h"
 #include "strategies/user/UserMapping.h"
@@ -91,7 +92,7 @@ class OptionBuilder {
 public:
   /// `fixed` and `known` may be null. `least`: reshards have their least costs, too; heads have them in any case.
   OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const LoopShares &shares,
-                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownHeads *known,
+                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed, KnownOptions *known,
                 bool least = false);
 
   /// By group; none is empty. `pinned`: by group the only sharding that its argument may have; null: any. Different
@@ -120,8 +121,8 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
-  KnownHeads own_;
-  KnownHeads &known_;
+  KnownOptions own_;
+  KnownOptions &known_;
   const bool least_;
   std::map<int, GroupHeads> byOp_; // of fixed operators
 };

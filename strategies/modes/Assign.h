@@ -38,14 +38,16 @@ struct Prices {
   /// For thread `thread` of several that search functions at once: what `prices` know, which must outlive this, and the
   /// model of that thread alone. Thread 0 has the model of `prices`.
   Prices(const Prices &prices, int thread)
-      : model(*prices.model.perThread(thread + 1).back()), heads(prices.heads), ofOneThread(true) {}
+      : model(*prices.model.perThread(thread + 1).back()), known(prices.known), ofOneThread(true) {
+    known.keepsOptions = true; // evaluation and inference have nearly the same
+  }
 
 private:
   const std::unique_ptr<const CostModel> own_;
 
 public:
   const CostModel &model;
-  KnownHeads heads;
+  KnownOptions known;
   const bool ofOneThread = false;
 };
 

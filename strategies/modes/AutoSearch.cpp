@@ -57,7 +57,7 @@ AutoSearch::AutoSearch(const FunctionAssignment &function, const AssignOptions &
 
 Searched AutoSearch::run(Groups groups, const FunctionAssignment *start, bool parts) {
   auto begun = Clock::now();
-  BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.heads, parts,
+  BuiltGraph built = buildGraph(function_, prices_.model, &fixed_, shared_, memoryOf(options_), &prices_.known, parts,
                                 groups, options_.share, prices_.ofOneThread ? 1 : own_.exactThreads);
   built.wide.dataParallel = likestOptions(built, data_.lies());
   SearchOptions own = own_;

@@ -194,7 +194,7 @@ TEST_CASE("heads that hand on alike share the tail of their options") {
 TEST_CASE("operators that another function has are priced once, and cost what they cost alone") {
   Module m(kMlp);
   CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2")), llvm::cantFail(Topology::load("cpu")));
-  KnownHeads known;
+  KnownOptions known;
   std::set<const std::vector<GroupHead> *> ofTrain;
   size_t shared = 0, own = 0;
   for (const char *name : {"train", "eval"}) {
@@ -224,6 +224,43 @@ TEST_CASE("operators that another function has are priced once, and cost what th
   CHECK(own == 0);
 }
 
+/// Two statements of one problem.
+static void checkEqual(const BuiltGraph &one, const BuiltGraph &other) {
+  REQUIRE(other.wide.nodes.size() == one.wide.nodes.size());
+  for (size_t n = 0; n < one.wide.nodes.size(); ++n) {
+    INFO(one.wide.nodes[n].name);
+    CHECK(*other.wide.nodes[n].costs == *one.wide.nodes[n].costs);
+    REQUIRE(other.options[n]->size() == one.options[n]->size());
+    for (size_t k = 0; k < one.options[n]->size(); ++k) {
+      const GroupOption &a = (*one.options[n])[k], &b = (*other.options[n])[k];
+      CHECK(b.tail->handed == a.tail->handed);
+      CHECK(b.parts().compute == a.parts().compute);
+      CHECK(b.parts().least == a.parts().least);
+      CHECK(b.growing() == a.growing());
+      for (size_t member = 0; member < one.groups.list[n].ops.size(); ++member) {
+        CHECK(b.strategy(member) == a.strategy(member));
+        CHECK(b.transient(member) == a.transient(member));
+      }
+    }
+  }
+  REQUIRE(other.wide.edges.size() == one.wide.edges.size());
+  for (size_t e = 0; e < one.wide.edges.size(); ++e) {
+    const WideEdge &a = one.wide.edges[e], &b = other.wide.edges[e];
+    CHECK(std::pair(b.from, b.to) == std::pair(a.from, a.to));
+    CHECK(*b.fromState == *a.fromState);
+    CHECK(*b.toState == *a.toState);
+    CHECK(b.table->costs == a.table->costs);
+    CHECK(b.table->least == a.table->least);
+    CHECK(b.table->compute == a.table->compute);
+  }
+  REQUIRE(other.wide.shares.size() == one.wide.shares.size());
+  for (size_t s = 0; s < one.wide.shares.size(); ++s) {
+    CHECK(other.wide.shares[s].edges == one.wide.shares[s].edges);
+    CHECK(other.wide.shares[s].copies->wants == one.wide.shares[s].copies->wants);
+    CHECK(other.wide.shares[s].copies->prices.costs == one.wide.shares[s].copies->prices.costs);
+  }
+}
+
 TEST_CASE("several threads state the problem that one thread states") {
   Module m(kMlp);
   const FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
@@ -232,39 +269,34 @@ TEST_CASE("several threads state the problem that one thread states") {
     return buildGraph(plan, model, nullptr, {}, /*memoryLimit=*/1, nullptr, /*parts=*/true, Groups::Whole, {}, threads);
   };
   const BuiltGraph one = state(1), four = state(4);
-  REQUIRE(four.wide.nodes.size() == one.wide.nodes.size());
-  for (size_t n = 0; n < one.wide.nodes.size(); ++n) {
-    INFO(one.wide.nodes[n].name);
-    CHECK(*four.wide.nodes[n].costs == *one.wide.nodes[n].costs);
-    REQUIRE(four.options[n]->size() == one.options[n]->size());
-    for (size_t k = 0; k < one.options[n]->size(); ++k) {
-      const GroupOption &a = (*one.options[n])[k], &b = (*four.options[n])[k];
-      CHECK(b.tail->handed == a.tail->handed);
-      CHECK(b.parts().compute == a.parts().compute);
-      CHECK(b.parts().least == a.parts().least);
-      for (size_t member = 0; member < one.groups.list[n].ops.size(); ++member) {
-        CHECK(b.strategy(member) == a.strategy(member));
-        CHECK(b.transient(member) == a.transient(member));
-      }
-    }
-  }
-  REQUIRE(four.wide.edges.size() == one.wide.edges.size());
   CHECK(one.wide.edges.size() > 5);
-  for (size_t e = 0; e < one.wide.edges.size(); ++e) {
-    const WideEdge &a = one.wide.edges[e], &b = four.wide.edges[e];
-    CHECK(std::pair(b.from, b.to) == std::pair(a.from, a.to));
-    CHECK(*b.fromState == *a.fromState);
-    CHECK(*b.toState == *a.toState);
-    CHECK(b.table->costs == a.table->costs);
-    CHECK(b.table->least == a.table->least);
-    CHECK(b.table->compute == a.table->compute);
-  }
-  REQUIRE(four.wide.shares.size() == one.wide.shares.size());
-  for (size_t s = 0; s < one.wide.shares.size(); ++s) {
-    CHECK(four.wide.shares[s].edges == one.wide.shares[s].edges);
-    CHECK(four.wide.shares[s].copies->wants == one.wide.shares[s].copies->wants);
-    CHECK(four.wide.shares[s].copies->prices.costs == one.wide.shares[s].copies->prices.costs);
-  }
+  checkEqual(one, four);
+}
+
+TEST_CASE("options that are kept are those that are made anew") {
+  Module m(kMlp);
+  const CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2,c=2")), llvm::cantFail(Topology::load("8xh100")));
+  Sharding cut = Sharding::replicated(2);
+  cut.dims[0].push_back(0);
+  const SharedShardings whole, cuts = {{"w1", cut}, {"w2", cut}};
+  KnownOptions known;
+  known.keepsOptions = true;
+  auto state = [&](const char *name, const SharedShardings &shared, Groups groups, bool parts) {
+    const FunctionAssignment function(llvm::cantFail(Program::analyse(m.func(name))));
+    BuiltGraph with = buildGraph(function, model, nullptr, shared, 1, &known, parts, groups);
+    checkEqual(buildGraph(function, model, nullptr, shared, 1, nullptr, parts, groups), with);
+    return with;
+  };
+  // Programs of other groups and costs must not get what was kept for these.
+  for (Groups groups : {Groups::Whole, Groups::Split})
+    for (bool parts : {false, true})
+      for (const char *name : {"train", "eval"}) {
+        const BuiltGraph one = state(name, whole, groups, parts), two = state(name, cuts, groups, parts);
+        size_t kept = 0;
+        for (size_t n = 0; n < one.options.size(); ++n)
+          kept += one.options[n] == two.options[n];
+        CHECK(kept == one.options.size() - 2); // but for the parameters
+      }
 }
 
 TEST_CASE("functions that are searched at once get the strategies that they get one after the other") {
