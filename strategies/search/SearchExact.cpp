@@ -83,7 +83,8 @@ constexpr double kFoldGap = 0.02;       // relative: nearer to the bound equal c
 // Elimination of all variables:
 constexpr double kMostTable = 1 << 25;  // entries of one table; same
 constexpr double kMostTables = 1 << 27; // entries of all tables; same
-constexpr double kDearTables = 1 << 24; // the same; with more, what an answer that is known excludes goes first
+// Where an answer is known at the start, which tessera-solve has none of; so half and twice are not measured:
+constexpr double kDearTables = 1 << 24; // entries of all tables; with more, what that answer excludes goes first
 constexpr double kExcludeShare = 0.25;  // of the steps of such an elimination: to improve that answer before
 // Counted work, steps:
 constexpr double kFlattenWork = 20;   // per entry: reducing and flattening walk over the matrices often
