@@ -101,7 +101,7 @@ public:
       return {};
     return {filters_ + (p.first * x_.channels + p.term * block_), block_, x_.channels * block_};
   }
-  bool columnsAreLines() const override { return true; }
+  bool columnsAreLines() const override { return !gradient_; }
 
   ResultStrides strides(const ProductOps &) const override { return {y_.block, y_.block * y_.pixels}; }
   float *place(const ProductOps &ops, int64_t, int64_t row, int64_t rows, int64_t column) const override {

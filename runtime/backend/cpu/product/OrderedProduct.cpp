@@ -104,8 +104,8 @@ OrderedProduct::OrderedProduct(const ProductSizes &sizes, int threads, const Pro
       leaves_(std::min<int64_t>(sizes.leaves, std::bit_floor(uint64_t(std::max<int64_t>(kMostTerms / leaf_, 1))))),
       chunks_(leaf_ * leaves_, leaf_ * leaves_ > kMostTerms ? parts(leaf_ * leaves_, kTerms) : 1, kLine),
       levels_(size_t(std::countr_zero(uint64_t(sizes.leaves / leaves_)))),
-      termsSideBySide_(operands_->termsSideBySide()), strides_(operands_->strides(ops)),
-      rowBlock_(operands_->rowBlock()), micro_(ops.rows * ops.columns) {
+      termsSideBySide_(operands_->termsSideBySide()), sideBySide_(operands_->columnsAreLines()),
+      strides_(operands_->strides(ops)), rowBlock_(operands_->rowBlock()), micro_(ops.rows * ops.columns) {
   chooseTiles();
   // Of rows in blocks, a micro tile has a part of one block, so that each of its terms is one piece of memory.
   const int64_t most = int64_t(std::bit_floor(uint64_t(ops.rows)));
@@ -161,10 +161,13 @@ void OrderedProduct::chooseTiles() {
     }
 }
 
-/// All tiles' chunks in order: the chunks of a tile follow each other.
+/// All tiles' chunks in order: the chunks of a tile follow each other. Copies of columns serve the rows below. Without
+/// copies tiles lie side by side, so that a thread reads its own rows alone.
 OrderedProduct::Chunk OrderedProduct::at(int64_t i) const {
-  const int64_t tile = i / chunkCount(), chunk = i % chunkCount(), perMatrix = rows_.count * columns_.count;
-  const int64_t tileRow = tile % perMatrix % rows_.count, tileColumn = tile % perMatrix / rows_.count;
+  const int64_t chunk = i % chunkCount(), perMatrix = rows_.count * columns_.count;
+  const int64_t tile = i / chunkCount(), inMatrix = tile % perMatrix;
+  const int64_t tileRow = sideBySide_ ? inMatrix / columns_.count : inMatrix % rows_.count;
+  const int64_t tileColumn = sideBySide_ ? inMatrix % columns_.count : inMatrix / rows_.count;
   Chunk c;
   c.matrix = tile / perMatrix;
   c.row = rows_.begin(tileRow);

@@ -149,6 +149,7 @@ private:
   int64_t panel_ = 1; // rows of a micro tile
   int64_t group_ = 1; // rows that are copied at once
   bool termsSideBySide_;
+  bool sideBySide_; // one tile after the other in a row of tiles
   ResultStrides strides_;
   int64_t rowBlock_;
   int64_t rowStride_; // of copied rows
