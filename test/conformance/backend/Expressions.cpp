@@ -468,10 +468,27 @@ TEST_CASE("reductions of every kind and type", "[conformance]") {
   }
 }
 
+TEST_CASE("reductions of few terms, of which many lie side by side", "[conformance]") {
+  Random random(28);
+  for (const Shape &x : {Shape{16, 3, 4096}, {5, 2, 5, 300}, {3, 4, 1000}, {64, 8, 40}})
+    for (const char *name : {"reduce_sum", "reduce_max", "reduce_min"}) {
+      Case c;
+      c.tolerance = 1e-5;
+      c.what = std::string(name) + " " + str(x);
+      Shape y = x;
+      y[1] = 1;
+      c.plan.kernel(name, {c.input(random, plan::F32, x)}, {c.output(plan::F32, y)},
+                    {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
+      check(c);
+    }
+}
+
 TEST_CASE("sums do not depend on the number of threads", "[conformance]") {
   Random random(27);
   PlanBuilder p;
   uint32_t x = p.buffer(plan::F32, {8, 64, 33}), y = p.buffer(plan::F32, {64}), z = p.buffer(plan::F32, {});
+  uint32_t w = p.buffer(plan::F32, {8, 3, 704}), few = p.buffer(plan::F32, {8, 704}); // as many as x
+  p.kernel("reduce_sum", {w}, {few}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}});
   p.kernel("reduce_sum", {x}, {y}, {{"dims", Shape{0, 2}}, {"keepdims", int64_t(0)}});
   p.kernel("reduce_sum", {x}, {z}, {{"dims", Shape{0, 1, 2}}, {"keepdims", int64_t(0)}});
   Values v = random.reals(8 * 64 * 33, -1, 1);
@@ -479,7 +496,7 @@ TEST_CASE("sums do not depend on the number of threads", "[conformance]") {
   for (int threads : {1, 2, 3, 7}) {
     LoadOptions options;
     options.threads = threads;
-    all.push_back(p.run("cpu", {{x, v}}, {y, z}, options));
+    all.push_back(p.run("cpu", {{x, v}, {w, v}}, {y, z, few}, options));
   }
   for (const auto &one : all)
     CHECK(one == all[0]);

@@ -68,6 +68,10 @@ public:
       return Status();
     }
     int64_t items = tape_.rows() * tilesPerRow_;
+    // Chunks of groups share one array of sums. Rows that own theirs assign them at their end.
+    if (groups_ > 0 && !ownedRows_)
+      for (size_t r = 0; r < tape_.reductions.size(); ++r)
+        std::fill_n(sumOf(sums, r, 0), tape_.reductions[r].count, neutral(tape_.reductions[r].kind));
     parallelFor(threads_, chunks_, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c) {
         startSums(sums, c);
@@ -91,10 +95,10 @@ public:
   }
 
 private:
-  /// Chunks are made of whole rows if every row has sums of its own, else of tiles.
+  /// Chunks are made of whole groups of rows if these have sums of their own, else of tiles.
   int64_t chunkBegin(int64_t c, int64_t items) const {
-    if (ownedRows_)
-      return tape_.rows() * c / chunks_ * tilesPerRow_;
+    if (groups_ > 0)
+      return groups_ * c / chunks_ * (tape_.rows() / groups_) * tilesPerRow_;
     return items * c / chunks_;
   }
 
@@ -110,8 +114,9 @@ private:
       largest = std::max(largest, r.count);
     }
     ownedRows_ = ownedRows_ && tape_.rows() >= 16;
-    if (ownedRows_)
-      chunks_ = std::min<int64_t>(tape_.rows(), 16);
+    groups_ = ownedRows_ ? tape_.rows() : groupsOfFewTerms(largest);
+    if (groups_ > 0)
+      chunks_ = std::min<int64_t>(groups_, 16);
     else
       chunks_ = std::clamp<int64_t>((int64_t(4) << 20) / largest, 2, 16);
     if (items * tile_ < kSmall)
@@ -120,13 +125,31 @@ private:
     sumBytes_ = 0;
     for (const TapeReduction &r : tape_.reductions) {
       sumAt_.push_back(sumBytes_ / 8);
-      sumBytes_ += roundUp(r.count * 8, 64) * (ownedRows_ ? 1 : chunks_);
+      sumBytes_ += roundUp(r.count * 8, 64) * (groups_ > 0 ? 1 : chunks_);
     }
+  }
+
+  /// Where sums have few terms (the maximum of a pixel's classes), adding up those of several chunks would take longer
+  /// than the loop. How many groups of rows there are that share no sum: those of one index of the leading dimensions,
+  /// along all of which all sums move. 0 where sums have many terms, or where the groups are too few to be shared out.
+  /// The number of threads must not decide it, since sums do not depend on that.
+  int64_t groupsOfFewTerms(int64_t largest) const {
+    constexpr int64_t kFewTerms = 64, kLeastGroups = 4;
+    if (tape_.rows() * tape_.rowLength() >= kFewTerms * largest)
+      return 0;
+    int64_t groups = 1;
+    for (size_t d = 0; d < tape_.outer.size(); ++d) {
+      if (std::any_of(tape_.reductions.begin(), tape_.reductions.end(),
+                      [&](const TapeReduction &r) { return r.place.outer[d] == 0; }))
+        break;
+      groups *= tape_.outer[d];
+    }
+    return groups >= kLeastGroups ? groups : 0;
   }
 
   double *sumOf(double *sums, size_t r, int64_t chunk) const {
     const TapeReduction &reduction = tape_.reductions[r];
-    return sums + sumAt_[r] + (ownedRows_ ? 0 : chunk * roundUp(reduction.count * 8, 64) / 8);
+    return sums + sumAt_[r] + (groups_ > 0 ? 0 : chunk * roundUp(reduction.count * 8, 64) / 8);
   }
 
   static double neutral(plan::Reduction kind) {
@@ -143,9 +166,7 @@ private:
   void startSums(double *sums, int64_t chunk) const {
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
       const TapeReduction &reduction = tape_.reductions[r];
-      // With owned rows the chunks share one array of sums. Each assigns its own sums at the end of a row, so nothing is
-      // initialised here.
-      if (!ownedRows_)
+      if (groups_ == 0)
         std::fill_n(sumOf(sums, r, chunk), reduction.count, neutral(reduction.kind));
     }
   }
@@ -156,7 +177,7 @@ private:
     double *first = sumOf(sums, r, 0);
     for (int64_t i = 0; i < reduction.count; ++i) {
       double total = first[i];
-      if (!ownedRows_)
+      if (groups_ == 0)
         for (int64_t c = 1; c < chunks_; ++c)
           total = combine(reduction.kind, total, sumOf(sums, r, c)[i]);
       out[i] = float(total);
@@ -428,7 +449,8 @@ private:
   int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
   std::vector<int64_t> sumAt_;
   std::optional<OrderedSums> ordered_;
-  bool ownedRows_ = false;
+  int64_t groups_ = 0;     // of rows, with sums of their own; 0: every chunk has all sums
+  bool ownedRows_ = false; // every group is a row
   std::vector<std::pair<uint32_t, std::shared_ptr<std::atomic<bool>>>> watched_; // by pointer
 };
 
