@@ -175,7 +175,7 @@ def a_profile_has_the_collectives_of_the_links(c):
     told = json.loads(profile.read_text())
     expect("all-reduce 2, 524288 bytes" in texts[0] and texts[1] == "", texts)
     expect(told["kernels"] == {"graph.relu 4->4 f32": 1e-6} and told["beside"]["per_byte"] < 1, told)
-    expect(set(told["collectives"]) == {f"{kind} 2" for kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")}, told)
+    expect(set(told["collectives"]) == {f"{kind} 2" for kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "halo")}, told)
     points = told["collectives"]["all-reduce 2"]  # each rank sends half and half of the sum: 512 KiB at 25 MB/s, less the burst
     expect(points[-1][0] == 512 << 10 and 0.9 * (448 << 10) / 25e6 < points[-1][1] < 0.5, points)
     # Another number of ranks than the mesh has.
