@@ -96,6 +96,7 @@ TEST_CASE("a micro tile of pairs adds both products") {
   t.termStride = 1;
   t.b = reinterpret_cast<const float *>(b.data());
   t.bStride = ops->columns;
+  t.bVectorStride = ops->vector;
   t.terms = pairs;
   t.y = y.data();
   t.yStride = ops->columns;

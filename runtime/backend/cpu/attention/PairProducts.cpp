@@ -169,6 +169,7 @@ private:
     t.rowStride = a.rowStride;
     t.termStride = a.pairStride;
     t.bStride = ops_.columns;
+    t.bVectorStride = ops_.vector;
     t.terms = pairs;
     t.yStride = c.stride;
     t.yVectorStride = ops_.vector;
