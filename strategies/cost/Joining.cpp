@@ -64,7 +64,7 @@ public:
       return {messages(shared), std::nullopt};
     SentProgram beside = scheduled(messages(/*inLine=*/false));
     const std::vector<std::vector<int>> joined = beside.messages;
-    if (beside.beside && options_.timed)
+    if (beside.beside && options_.most > 0 && options_.timed)
       beside = improved(std::move(beside));
     if (beside.beside && options_.overlap == Overlapping::On)
       return beside;
