@@ -2,7 +2,7 @@
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/fused/OrderedSums.h"
-#include "runtime/backend/cpu/fused/Tape.h"
+#include "runtime/backend/cpu/fused/TileCode.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 #include "runtime/support/Scalar.h"
 
@@ -44,6 +44,7 @@ public:
     }
     laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
     slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not map to the same cache sets
+    code_ = compileTile(tape_);
     threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64);
     return true;
   }
@@ -51,7 +52,7 @@ public:
   std::string describe() const override {
     return std::string("fused ") + vectorOps().isa + " " + std::to_string(tape_.rows()) + "x" +
            std::to_string(tape_.m) + "x" + std::to_string(tape_.p) + " " + std::to_string(tape_.laneOps.size()) + "+" +
-           std::to_string(tape_.tileOps.size()) + " ops";
+           std::to_string(tape_.tileOps.size()) + " ops" + (code_ ? " compiled" : "");
   }
 
   size_t scratchBytes() const override { return size_t(sumBytes_ + chunks_ * threadBytes_); }
@@ -321,7 +322,7 @@ private:
       const TensorView &out = call_.outputs[store.output];
       f.pointers[store.pointer] = out.as<std::byte>() + (f.storeRow[s] + at) * int64_t(bytesPerElement(out.dtype));
     }
-    size_t source = 0;
+    size_t source = 0, next = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
       for (; source < tape_.sources.size() && (!tape_.sources[source].full || tape_.sources[source].before == i);
            ++source)
@@ -329,6 +330,11 @@ private:
           runSource(f, source, at, n);
       if (i == tape_.tileOps.size())
         break;
+      if (code_ && next < code_->runs.size() && code_->runs[next].first == i) {
+        code_->runs[next].run(f.pointers.data(), n);
+        i = code_->runs[next++].last - 1;
+        continue;
+      }
       const TapeOp &op = tape_.tileOps[i];
       op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
     }
@@ -444,6 +450,7 @@ private:
 
   KernelCall call_;
   Tape tape_;
+  std::unique_ptr<TileCode> code_; // for some of the tile's operations
   int threads_ = 1;
   int64_t tile_ = 0, tilesPerRow_ = 1, chunks_ = 1;
   int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;

@@ -270,7 +270,7 @@ private:
         tape_.lanePointers.push_back(i);
       if (std::optional<VectorOp> load = loadOp(e_.inputs[i].type); in.used && in.place.full && load) {
         in.pointer = tape_.pointers++;
-        tape_.tileOps.push_back({vectorOps().find(*load, 0), i, in.pointer, in.pointer, in.pointer});
+        tape_.tileOps.emplace_back(*load, 0, i, in.pointer);
         slotted_.push_back(i);
       }
       tape_.inputs.push_back(std::move(in));
@@ -365,34 +365,34 @@ private:
       round(y, instr.type);
       return;
     }
-    TapeOp op;
-    op.y = y;
+    uint32_t a, b, d;
     VectorOp kind;
     if (foldAt_[c] >= 0) {
       const Instr &mul = e_.code[instr.operands[size_t(foldAt_[c])] - inputCount()];
-      op.a = mul.operands[0];
-      op.b = mul.operands[1];
-      op.c = instr.operands[1 - size_t(foldAt_[c])];
+      a = mul.operands[0];
+      b = mul.operands[1];
+      d = instr.operands[1 - size_t(foldAt_[c])];
       kind = instr.op == Op::Add ? (call_.exact ? VectorOp::MulAdd : VectorOp::Fma)
              : foldAt_[c] == 0   ? (call_.exact ? VectorOp::MulSub : VectorOp::Fms)
                                  : (call_.exact ? VectorOp::SubMul : VectorOp::Fnma);
     } else {
-      op.a = instr.operands[0];
-      op.b = instr.arity > 1 ? instr.operands[1] : op.a;
-      op.c = instr.arity > 2 ? instr.operands[2] : op.a;
-      kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? op.b : op.a));
+      a = instr.operands[0];
+      b = instr.arity > 1 ? instr.operands[1] : a;
+      d = instr.arity > 2 ? instr.operands[2] : a;
+      kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? b : a));
     }
     // For an operation on lanes, all operands are vectors of 16 elements.
-    op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
-    (full_[y] ? tape_.tileOps : tape_.laneOps).push_back(op);
+    opsOf(y).emplace_back(kind, full_[y] ? laneMask({a, b, d}) : 0, y, a, b, d);
     round(y, instr.type, instr.rounds);
   }
 
   /// In a reproducible plan, and where an instruction rounds, a value that stays in a loop is what memory would hold.
   void round(uint32_t y, plan::DType type, bool rounds = false) {
     if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds))
-      (full_[y] ? tape_.tileOps : tape_.laneOps).push_back({vectorOps().find(*op, 0), y, y, y, y});
+      opsOf(y).emplace_back(*op, 0, y, y);
   }
+
+  std::vector<TapeOp> &opsOf(uint32_t y) { return full_[y] ? tape_.tileOps : tape_.laneOps; }
 
   void storeResults() {
     for (size_t r = 0; r < e_.results.size(); ++r) {
@@ -423,11 +423,19 @@ private:
         store.pointer = v;
       } else {
         store.pointer = tape_.pointers++;
-        tape_.copyOps.push_back({vectorOps().find(*storeOp(result.type), laneMask({v})), store.pointer, v, v, v});
+        tape_.copyOps.emplace_back(*storeOp(result.type), laneMask({v}), store.pointer, v);
       }
       tape_.stores.push_back(std::move(store));
     }
+    // Next to the operations that make what they copy, they may share registers with them (TileCode.h).
+    if (std::none_of(tape_.reductions.begin(), tape_.reductions.end(),
+                     [&](const TapeReduction &r) { return isMemory(r.source) || (r.dot && isMemory(r.factor)); })) {
+      tape_.tileOps.insert(tape_.tileOps.end(), tape_.copyOps.begin(), tape_.copyOps.end());
+      tape_.copyOps.clear();
+    }
   }
+  /// Whether this is an input that is read where it lies.
+  bool isMemory(uint32_t v) const { return v < inputCount() && full_[v] && !loadOp(e_.inputs[v].type); }
 
   /// A tile buffer is reused as soon as its value is not needed any more, so that few buffers fit in the first-level
   /// cache.

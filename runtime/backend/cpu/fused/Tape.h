@@ -32,8 +32,14 @@ struct TapeOperand {
 };
 
 struct TapeOp {
-  VectorFn run = nullptr;
-  uint32_t y = 0, a = 0, b = 0, c = 0; // indices into the pointer table
+  TapeOp(VectorOp op, unsigned lanes, uint32_t y, uint32_t a, uint32_t b, uint32_t c)
+      : run(vectorOps().find(op, lanes)), op(op), lanes(lanes), y(y), a(a), b(b), c(c) {}
+  TapeOp(VectorOp op, unsigned lanes, uint32_t y, uint32_t a) : TapeOp(op, lanes, y, a, a, a) {}
+
+  VectorFn run;
+  VectorOp op;
+  unsigned lanes;      // bit k: operand k is 16 lanes
+  uint32_t y, a, b, c; // indices into the pointer table
 };
 
 /// A value made from the index: iota or random.
@@ -80,7 +86,7 @@ struct Tape {
   std::vector<TapeStore> stores;
   std::vector<TapeReduction> reductions;
   std::vector<TapeOp> laneOps, tileOps;
-  std::vector<TapeOp> copyOps; // run last in a tile, since they may overwrite an input that sums read
+  std::vector<TapeOp> copyOps; // after the sums of a tile, since they may overwrite an input that those read
   std::vector<TapeSource> sources;
   struct Constant { // lanes that never change
     uint32_t pointer;
