@@ -17,6 +17,7 @@ packages=(
   openmpi-bin libcli11-dev nlohmann-json3-dev clang-format python3 python3-numpy python3-yaml
   libmimalloc-dev libonnx-testdata python3-onnx chromium
 )
+[[ $(uname -m) != x86_64 ]] || packages+=(libxbyak-dev)
 if [[ "${1:-}" == --bench ]]; then
   packages+=(python3-torch python3-torchvision libopenblas0-pthread)
 elif [[ "${1:-}" == --fuzz ]]; then

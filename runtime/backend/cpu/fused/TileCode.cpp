@@ -119,7 +119,8 @@ public:
       if (y < 0)
         return false;
       values_[op.y] = y;
-      steps.push_back({loads(op.op) ? Step::Load : Step::Compute, op.op, y, operands[0], operands[1], operands[2], op.a});
+      steps.push_back(
+          {loads(op.op) ? Step::Load : Step::Compute, op.op, y, operands[0], operands[1], operands[2], op.a});
       if (lastWrite[op.y] == i && (outputs.count(op.y) || isReadLater(tape, op.y, last))) {
         if (!point(op.y))
           return false;
@@ -150,9 +151,8 @@ private:
     for (const TapeOp &op : tape.copyOps)
       if (op.a == v)
         return true;
-    return std::any_of(tape.reductions.begin(), tape.reductions.end(), [&](const TapeReduction &r) {
-      return r.source == v || (r.dot && r.factor == v);
-    });
+    return std::any_of(tape.reductions.begin(), tape.reductions.end(),
+                       [&](const TapeReduction &r) { return r.source == v || (r.dot && r.factor == v); });
   }
 
   bool point(uint32_t pointer) {
@@ -217,7 +217,8 @@ public:
     align(16);
     const uint8_t *start = getCurr();
     emit(allocation);
-    runs.push_back({first, last, reinterpret_cast<void (*)(void *const *, int64_t)>(reinterpret_cast<uintptr_t>(start))});
+    runs.push_back(
+        {first, last, reinterpret_cast<void (*)(void *const *, int64_t)>(reinterpret_cast<uintptr_t>(start))});
   }
 
   /// Ends with the numbers that the code reads. False if the code did not fit, or may not be run.
@@ -226,7 +227,7 @@ public:
     const struct {
       Xbyak::Label &label;
       uint32_t bits;
-    } numbers[] = {{one_, 1},          {half_, 0x7fff},       {quiet_, 0x400000},  {upper_, 0xffff0000},
+    } numbers[] = {{one_, 1},         {half_, 0x7fff},          {quiet_, 0x400000}, {upper_, 0xffff0000},
                    {sign_, 1u << 31}, {magnitude_, 0x7fffffff}, {real_, 0x3f800000}};
     for (const auto &[label, bits] : numbers) {
       L(label);
@@ -488,7 +489,7 @@ std::unique_ptr<TileCode> compileTile(const Tape &tape) {
   for (const TapeSource &source : tape.sources)
     if (source.full)
       begins.insert(source.before);
-  constexpr size_t kMost = 64; // operations: what is made takes longer than proportional time
+  constexpr size_t kMost = 64; // operations: the time grows with the square
   struct Part {
     size_t first, last;
     Allocation allocation;

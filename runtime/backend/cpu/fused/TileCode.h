@@ -1,11 +1,11 @@
 //===- TileCode.h - machine code for the tile operations of a tape ---------------------------------------===//
 //
-// A tile operation by itself reads its operands from the first-level cache and writes its result there. Code for several
-// operations at once keeps what lies between them in registers. It is made for AVX-512, with Xbyak; where either is
-// missing, and for operations that have no instructions here (calls, integers), the functions of VectorOps.h run.
+// A tile operation by itself reads its operands from the first-level cache and writes its result there. Code for
+// several operations at once keeps what lies between them in registers. It is made for AVX-512, with Xbyak; where
+// either is missing, and for operations without instructions here (calls, integers), the functions of VectorOps.h run.
 //
-//   tile operations {t = load x; t = t * s + b; t = relu t; copy to y}, of which exp would be none
-//   runs            {first 0, last 4, run}: for every vector of 16 elements load, fma, max, store
+//   tile operations {v = load x; t = v * s + b; r = relu t; copy r to y}
+//   runs            {first 0, last 4, run}: for every vector of 16 elements load, fma, relu, store
 //
 // A run computes what its operations do one by one, to the bit (NaNs may have other payloads).
 //
