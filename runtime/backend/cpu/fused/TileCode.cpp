@@ -211,19 +211,8 @@ private:
 
 class Code final : public TileCode, private Xbyak::CodeGenerator {
 public:
-  explicit Code(size_t bytes) : CodeGenerator(bytes, Xbyak::DontSetProtectRWE) {}
-
-  void add(size_t first, size_t last, const Allocation &allocation) {
-    align(16);
-    const uint8_t *start = getCurr();
-    emit(allocation);
-    runs.push_back(
-        {first, last, reinterpret_cast<void (*)(void *const *, int64_t)>(reinterpret_cast<uintptr_t>(start))});
-  }
-
-  /// Ends with the numbers that the code reads. False if the code did not fit, or may not be run.
-  bool finish() {
-    align(4);
+  /// The numbers that the code reads stand before it: sanitizers read what is before a function that is called.
+  explicit Code(size_t bytes) : CodeGenerator(bytes, Xbyak::DontSetProtectRWE) {
     const struct {
       Xbyak::Label &label;
       uint32_t bits;
@@ -233,8 +222,18 @@ public:
       L(label);
       dd(bits);
     }
-    return Xbyak::GetError() == Xbyak::ERR_NONE && setProtectModeRE(false);
   }
+
+  void add(size_t first, size_t last, const Allocation &allocation) {
+    align(16);
+    const uint8_t *start = getCurr();
+    emit(allocation);
+    runs.push_back(
+        {first, last, reinterpret_cast<void (*)(void *const *, int64_t)>(reinterpret_cast<uintptr_t>(start))});
+  }
+
+  /// False if the code did not fit, or may not be run.
+  bool finish() { return Xbyak::GetError() == Xbyak::ERR_NONE && setProtectModeRE(false); }
 
 private:
   using Zmm = Xbyak::Zmm;
