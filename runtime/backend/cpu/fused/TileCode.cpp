@@ -1,5 +1,6 @@
 #include "runtime/backend/cpu/fused/TileCode.h"
 #include "runtime/backend/cpu/InstructionSet.h"
+#include "runtime/backend/cpu/fused/VectorMathNumbers.h"
 
 #ifdef TESSERA_XBYAK
 #define XBYAK_NO_EXCEPTION
@@ -25,6 +26,9 @@ int operandsOf(VectorOp op) {
   case VectorOp::Sqrt:
   case VectorOp::Rsqrt:
   case VectorOp::Reciprocal:
+  case VectorOp::Exp:
+  case VectorOp::Sigmoid:
+  case VectorOp::Erf:
   case VectorOp::Not:
   case VectorOp::NotZero:
   case VectorOp::LoadBool:
@@ -78,7 +82,7 @@ struct Lanes {
 /// Registers for the operations [first, last) of a tape.
 class Allocation {
 public:
-  static constexpr int kVectors = 28, kPointers = 11; // the code needs the other registers itself
+  static constexpr int kVectors = 26, kPointers = 10; // the code needs the other registers itself
 
   /// False if there are too few registers.
   bool make(const Tape &tape, size_t first, size_t last, const std::set<uint32_t> &outputs) {
@@ -213,15 +217,15 @@ class Code final : public TileCode, private Xbyak::CodeGenerator {
 public:
   /// The numbers that the code reads stand before it: sanitizers read what is before a function that is called.
   explicit Code(size_t bytes) : CodeGenerator(bytes, Xbyak::DontSetProtectRWE) {
-    const struct {
-      Xbyak::Label &label;
-      uint32_t bits;
-    } numbers[] = {{one_, 1},         {half_, 0x7fff},          {quiet_, 0x400000}, {upper_, 0xffff0000},
-                   {sign_, 1u << 31}, {magnitude_, 0x7fffffff}, {real_, 0x3f800000}};
-    for (const auto &[label, bits] : numbers) {
-      L(label);
-      dd(bits);
-    }
+    using E = ExpNumbers;
+    using F = ErfNumbers;
+    for (uint32_t bits : {1u, kHalf, kQuiet, kUpper, kSign, kMagnitude})
+      place(bits);
+    for (float x : {1.0f, E::least, E::most, E::perLn2, E::ln2[0], E::ln2[1], F::most, F::one, F::intervals,
+                    F::interval, F::middle})
+      place(bitsOf(x));
+    for (float x : E::polynomial)
+      place(bitsOf(x));
   }
 
   void add(size_t first, size_t last, const Allocation &allocation) {
@@ -237,15 +241,33 @@ public:
 
 private:
   using Zmm = Xbyak::Zmm;
-  static constexpr int kAt = Xbyak::Operand::RAX;
-  enum Compare : uint8_t { Equal = 0, Unordered = 3, NotEqual = 4, Less = 17, LessOrEqual = 18, NotLessOrEqual = 22 };
+  enum Compare : uint8_t {
+    Equal = 0,
+    Unordered = 3,
+    NotEqual = 4,
+    Less = 17,
+    LessOrEqual = 18,
+    NotLessOrEqual = 22,
+    GreaterOrEqual = 29
+  };
+  static constexpr uint32_t kHalf = 0x7fff, kQuiet = 0x400000, kUpper = 0xffff0000, kSign = 1u << 31,
+                            kMagnitude = 0x7fffffff;
+
+  static uint32_t bitsOf(float x) { return __builtin_bit_cast(uint32_t, x); }
+  void place(uint32_t bits) {
+    L(numbers_[bits]);
+    dd(bits);
+  }
+  /// In all lanes.
+  Xbyak::Address all(uint32_t bits) { return ptr_b[rip + numbers_.at(bits)]; }
+  Xbyak::Address all(float x) { return all(bitsOf(x)); }
+  void fill(const Zmm &y, float x) { vbroadcastss(y, ptr[rip + numbers_.at(bitsOf(x))]); }
 
   Zmm z(int reg) const { return Zmm(reg); }
-  Xbyak::Address all(Xbyak::Label &label) { return ptr_b[rip + label]; }
-  const Zmm one{28}, zero{29}, t{30}, u{31}; // t and u hold nothing between two steps
+  const Zmm one{28}, zero{29}, t{30}, u{31}, v{27}, w{26}; // t, u, v and w hold nothing between two steps
 
   void emit(const Allocation &allocation) {
-    const Xbyak::Reg64 registers[Allocation::kPointers] = {rdx, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15};
+    const Xbyak::Reg64 registers[Allocation::kPointers] = {rdx, r8, r9, r10, r11, rbx, r12, r13, r14, r15};
     const Xbyak::Reg64 kept[] = {rbx, rbp, r12, r13, r14, r15};
     for (const Xbyak::Reg64 &reg : kept)
       push(reg);
@@ -259,7 +281,10 @@ private:
       mov(registers[k], ptr[rdi + allocation.pointers[k] * 8]);
     }
     vpxord(zero, zero, zero);
-    vbroadcastss(one, ptr[rip + real_]);
+    fill(one, 1);
+    if (std::any_of(allocation.steps.begin(), allocation.steps.end(),
+                    [](const Step &step) { return step.kind == Step::Compute && step.op == VectorOp::Erf; }))
+      mov(table, reinterpret_cast<uintptr_t>(&kErf));
     xor_(eax, eax);
     lea(rcx, ptr[rsi - kLanes]);
     Xbyak::Label loop, last, end;
@@ -288,6 +313,7 @@ private:
     vzeroupper();
     ret();
   }
+  const Xbyak::Reg64 table = rbp; // of erf
   void add_(const Xbyak::Reg64 &reg, uint32_t value) { CodeGenerator::add(reg, value); }
 
   void emit(const Step &step, bool part) {
@@ -333,7 +359,7 @@ private:
       break;
     case VectorOp::StoreBool:
       vcmpps(k2, x, zero, NotEqual);
-      vpbroadcastd(t | k2 | T_z, ptr[rip + one_]);
+      vpbroadcastd(t | k2 | T_z, ptr[rip + numbers_.at(1)]);
       if (part) {
         vpmovdb(ptr[to + rax] | k1, t);
       } else {
@@ -352,11 +378,11 @@ private:
   /// The upper halves of t are floatToBfloat(x).
   void roundToBf16(const Zmm &x) {
     vpsrld(t, x, 16);
-    vpandd(t, t, all(one_));
-    vpaddd(t, t, all(half_));
+    vpandd(t, t, all(1u));
+    vpaddd(t, t, all(kHalf));
     vpaddd(t, t, x);
     vcmpps(k2, x, x, Unordered);
-    vpord(t | k2, x, all(quiet_));
+    vpord(t | k2, x, all(kQuiet));
   }
 
   void move(const Zmm &y, const Zmm &a) {
@@ -368,6 +394,54 @@ private:
     vmovaps(y | k2 | T_z, one);
   }
 
+  /// As vectorExp (VectorMathAvx512.h).
+  void exp(const Zmm &y, const Zmm &x) {
+    using N = ExpNumbers;
+    fill(t, N::least);
+    vmaxps(t, t, x); // a NaN is the second operand, which stays
+    fill(u, N::most);
+    vminps(t, u, t);
+    vmulps(u, t, all(N::perLn2));
+    vrndscaleps(u, u, 8);
+    for (float part : N::ln2)
+      vfnmadd231ps(t, u, all(part));
+    fill(v, N::polynomial[0]);
+    for (int i = 1; i < 5; ++i)
+      vfmadd213ps(v, t, all(N::polynomial[i]));
+    vmulps(w, t, t);
+    vfmadd213ps(v, w, t);
+    vaddps(v, v, one);
+    vscalefps(y, v, u);
+  }
+
+  /// As vectorErf.
+  void erf(const Zmm &y, const Zmm &x) {
+    using N = ErfNumbers;
+    vpandd(t, x, all(kMagnitude));
+    fill(u, N::most);
+    vminps(t, u, t);
+    vmulps(u, t, all(N::intervals));
+    vcvttps2dq(u, u);
+    vcvtdq2ps(v, u);
+    fill(w, N::interval);
+    vfmadd213ps(v, w, all(N::middle));
+    vsubps(t, t, v);
+    const auto coefficient = [&](const Zmm &into, int row) {
+      vmovaps(into, ptr[table + row * int(sizeof kErf[0])]);
+      vpermt2ps(into, u, ptr[table + row * int(sizeof kErf[0]) + 64]);
+    };
+    coefficient(v, 4);
+    for (int row = 3; row >= 0; --row) {
+      coefficient(w, row);
+      vfmadd213ps(v, t, w);
+    }
+    vpandd(w, x, all(kMagnitude));
+    vcmpps(k2, w, all(N::one), GreaterOrEqual);
+    vpandd(w, x, all(kSign));
+    vmulps(y, x, v);
+    vpord(y | k2, w, one);
+  }
+
   /// y may be one of the operands.
   void compute(const Step &step) {
     const Zmm y = z(step.y), a = z(step.a), b = z(step.b), c = z(step.c);
@@ -376,10 +450,10 @@ private:
       move(y, a);
       break;
     case VectorOp::Neg:
-      vpxord(y, a, all(sign_));
+      vpxord(y, a, all(kSign));
       break;
     case VectorOp::Abs:
-      vpandd(y, a, all(magnitude_));
+      vpandd(y, a, all(kMagnitude));
       break;
     case VectorOp::Relu:
       vcmpps(k2, a, zero, NotLessOrEqual);
@@ -395,6 +469,18 @@ private:
     case VectorOp::Reciprocal:
       vdivps(y, one, a);
       break;
+    case VectorOp::Exp:
+      exp(y, a);
+      break;
+    case VectorOp::Sigmoid:
+      vpxord(y, a, all(kSign));
+      exp(y, y);
+      vaddps(y, y, one);
+      vdivps(y, one, y);
+      break;
+    case VectorOp::Erf:
+      erf(y, a);
+      break;
     case VectorOp::Not:
       truth(y, a, zero, Equal);
       break;
@@ -403,7 +489,7 @@ private:
       break;
     case VectorOp::RoundBf16:
       roundToBf16(a);
-      vpandd(y, t, all(upper_));
+      vpandd(y, t, all(kUpper));
       break;
     case VectorOp::Add:
       vaddps(y, a, b);
@@ -472,7 +558,7 @@ private:
   }
 
   std::map<uint32_t, Xbyak::Reg64> pointers_;
-  Xbyak::Label one_, half_, quiet_, upper_, sign_, magnitude_, real_;
+  std::map<uint32_t, Xbyak::Label> numbers_; // by their bits
 };
 
 } // namespace
