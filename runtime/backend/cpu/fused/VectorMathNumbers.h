@@ -17,8 +17,8 @@ struct ExpNumbers {
   static constexpr float polynomial[5] = {0.00139336445f, 0.00836317557f, 0.041666465f, 0.16666577f, 0.5f};
 };
 
-/// erf(x) is x g(|x|), where g = erf(t) / t is a polynomial of degree 4 in each of 32 intervals of length 1/8, about its
-/// middle. The polynomials interpolate g in Chebyshev's points; a row has one coefficient of all of them.
+/// erf(x) is x g(|x|), where g = erf(t) / t is a polynomial of degree 4 in each of 32 intervals of length 1/8, about
+/// its middle. The polynomials interpolate g in Chebyshev's points; a row has one coefficient of all of them.
 struct ErfNumbers {
   static constexpr float most = 3.999f, one = 3.92f; // from `one` on the result is 1
   static constexpr float intervals = 8, interval = 0.125f, middle = 0.0625f;
