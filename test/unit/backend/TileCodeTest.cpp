@@ -80,7 +80,8 @@ void check(const Tile &tile, const TileCode &code) {
 
 std::vector<float> numbers(std::mt19937 &random) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const float special[] = {0, -0.0f, 1, -1, inf, -inf, nan, 1e-40f, -1e-40f, 3.4e38f, 1.00390625f, 1.01171875f};
+  const float special[] = {0,   65519, 65520, 6e-8f,  2.9e-8f, -0.0f,   1,           -1,
+                           inf, -inf,  nan,   1e-40f, -1e-40f, 3.4e38f, 1.00390625f, 1.01171875f};
   std::uniform_real_distribution<float> some(-3, 3);
   std::vector<float> x;
   for (int64_t i = 0; i < Tile::kMost; ++i)
@@ -102,13 +103,15 @@ struct Known {
 const Known kKnown[] = {
     {VectorOp::Copy, 1},    {VectorOp::Neg, 1},       {VectorOp::Abs, 1},        {VectorOp::Relu, 1},
     {VectorOp::Sqrt, 1},    {VectorOp::Rsqrt, 1},     {VectorOp::Reciprocal, 1}, {VectorOp::Not, 1},
-    {VectorOp::NotZero, 1}, {VectorOp::RoundBf16, 1}, {VectorOp::Exp, 1},        {VectorOp::Sigmoid, 1},
-    {VectorOp::Erf, 1},     {VectorOp::Add, 2},       {VectorOp::Sub, 2},        {VectorOp::Mul, 2},
-    {VectorOp::Div, 2},     {VectorOp::Max, 2},       {VectorOp::Min, 2},        {VectorOp::Eq, 2},
-    {VectorOp::Lt, 2},      {VectorOp::Le, 2},        {VectorOp::And, 2},        {VectorOp::Or, 2},
-    {VectorOp::Xor, 2},     {VectorOp::Fma, 3},       {VectorOp::Fms, 3},        {VectorOp::Fnma, 3},
-    {VectorOp::MulAdd, 3},  {VectorOp::MulSub, 3},    {VectorOp::SubMul, 3},     {VectorOp::Select, 3}};
+    {VectorOp::NotZero, 1}, {VectorOp::RoundBf16, 1}, {VectorOp::RoundF16, 1},   {VectorOp::Exp, 1},
+    {VectorOp::Sigmoid, 1}, {VectorOp::Erf, 1},       {VectorOp::Add, 2},        {VectorOp::Sub, 2},
+    {VectorOp::Mul, 2},     {VectorOp::Div, 2},       {VectorOp::Max, 2},        {VectorOp::Min, 2},
+    {VectorOp::Eq, 2},      {VectorOp::Lt, 2},        {VectorOp::Le, 2},         {VectorOp::And, 2},
+    {VectorOp::Or, 2},      {VectorOp::Xor, 2},       {VectorOp::Fma, 3},        {VectorOp::Fms, 3},
+    {VectorOp::Fnma, 3},    {VectorOp::MulAdd, 3},    {VectorOp::MulSub, 3},     {VectorOp::SubMul, 3},
+    {VectorOp::Select, 3}};
 
+bool rounds(VectorOp op) { return op == VectorOp::RoundBf16 || op == VectorOp::RoundF16; }
 /// A product of lanes is an operation on lanes: no tape has it in a tile, where the functions round it.
 bool ofLanes(VectorOp op, unsigned lanes) {
   return (op == VectorOp::Fma || op == VectorOp::Fms || op == VectorOp::Fnma) && (lanes & 3) == 3;
@@ -129,7 +132,7 @@ TEST_CASE("compiled tile operations give the bits of the functions") {
   std::mt19937 random(1);
   for (const Known &known : kKnown)
     for (unsigned lanes = 0; lanes < 1u << known.operands; ++lanes) {
-      if ((known.op == VectorOp::RoundBf16 && lanes) || ofLanes(known.op, lanes))
+      if ((rounds(known.op) && lanes) || ofLanes(known.op, lanes))
         continue; // what is rounded is a value of the tile
       Tile tile;
       const uint32_t a = tile.add(numbers(random)), b = tile.add(numbers(random)), c = tile.add(numbers(random));
@@ -149,8 +152,9 @@ TEST_CASE("compiled tile operations give the bits of the functions") {
 
 TEST_CASE("compiled loads and stores convert as the functions do") {
   std::mt19937 random(2);
-  for (auto [load, store] :
-       {std::pair{VectorOp::LoadBf16, VectorOp::StoreBf16}, {VectorOp::LoadBool, VectorOp::StoreBool}})
+  for (auto [load, store] : {std::pair{VectorOp::LoadBf16, VectorOp::StoreBf16},
+                             {VectorOp::LoadBool, VectorOp::StoreBool},
+                             {VectorOp::LoadF16, VectorOp::StoreF16}})
     for (unsigned lanes : {0u, 1u}) {
       Tile tile;
       const uint32_t memory = tile.add(packed(numbers(random), store)), x = tile.add(), sum = tile.add();
@@ -203,7 +207,7 @@ TEST_CASE("tapes with more values, lanes and operands than registers are cut int
       for (int k = 0; k < 3; ++k)
         if (k >= known.operands)
           v[k] = v[0];
-        else if (random() % 3 == 0 && known.op != VectorOp::RoundBf16) {
+        else if (random() % 3 == 0 && !rounds(known.op)) {
           v[k] = lanes[random() % lanes.size()];
           mask |= 1u << k;
         } else {

@@ -36,6 +36,9 @@ int operandsOf(VectorOp op) {
   case VectorOp::LoadBf16:
   case VectorOp::StoreBf16:
   case VectorOp::RoundBf16:
+  case VectorOp::LoadF16:
+  case VectorOp::StoreF16:
+  case VectorOp::RoundF16:
     return 1;
   case VectorOp::Add:
   case VectorOp::Sub:
@@ -63,8 +66,8 @@ int operandsOf(VectorOp op) {
   }
 }
 
-bool loads(VectorOp op) { return op == VectorOp::LoadBool || op == VectorOp::LoadBf16; }
-bool stores(VectorOp op) { return op == VectorOp::StoreBool || op == VectorOp::StoreBf16; }
+bool loads(VectorOp op) { return op == VectorOp::LoadBool || op == VectorOp::LoadBf16 || op == VectorOp::LoadF16; }
+bool stores(VectorOp op) { return op == VectorOp::StoreBool || op == VectorOp::StoreBf16 || op == VectorOp::StoreF16; }
 
 /// What is done to a vector: of registers `y`, `a`, `b`, `c`; a load and a store also of the memory at `pointer`.
 struct Step {
@@ -250,6 +253,7 @@ private:
     NotLessOrEqual = 22,
     GreaterOrEqual = 29
   };
+  static constexpr uint8_t kNearest = 0; // how vcvtps2ph rounds
   static constexpr uint32_t kHalf = 0x7fff, kQuiet = 0x400000, kUpper = 0xffff0000, kSign = 1u << 31,
                             kMagnitude = 0x7fffffff;
 
@@ -333,6 +337,9 @@ private:
       vpmovzxwd(into, ptr[from + rax * 2]);
       vpslld(y, y, 16);
       break;
+    case VectorOp::LoadF16:
+      vcvtph2ps(into, ptr[from + rax * 2]);
+      break;
     case VectorOp::LoadBool:
       vpmovzxbd(into, ptr[from + rax]);
       vptestmd(k2, y, y);
@@ -356,6 +363,13 @@ private:
         vpmovdw(Xbyak::Ymm(u.getIdx()), t);
         vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u.getIdx()));
       }
+      break;
+    case VectorOp::StoreF16:
+      vcvtps2ph(Xbyak::Ymm(u.getIdx()), x, kNearest);
+      if (part)
+        vmovdqu16(ptr[to + rax * 2] | k1, Xbyak::Ymm(u.getIdx()));
+      else
+        vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u.getIdx()));
       break;
     case VectorOp::StoreBool:
       vcmpps(k2, x, zero, NotEqual);
@@ -490,6 +504,10 @@ private:
     case VectorOp::RoundBf16:
       roundToBf16(a);
       vpandd(y, t, all(kUpper));
+      break;
+    case VectorOp::RoundF16:
+      vcvtps2ph(Xbyak::Ymm(u.getIdx()), a, kNearest);
+      vcvtph2ps(y, Xbyak::Ymm(u.getIdx()));
       break;
     case VectorOp::Add:
       vaddps(y, a, b);
