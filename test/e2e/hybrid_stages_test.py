@@ -7,6 +7,7 @@ usage: hybrid_stages_test.py --bin DIR --models DIR [CASE...]
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -29,6 +30,10 @@ def expect(condition, what):
         raise AssertionError(what)
 
 
+def report(plan):
+    return json.loads((plan / "report.json").read_text())
+
+
 def border_at(*patterns):
     """Stage i + 1 begins at the first node whose name has patterns[i]."""
     def stage_of(node, before):
@@ -37,14 +42,14 @@ def border_at(*patterns):
 
 
 class Context(Programs):
-    def compile(self, model, mesh, *options, rows=8, parts=4, train=True, code=0):
+    def compile(self, model, mesh, *options, rows=8, parts=4, train=True, seed=1, code=0):
         self.count += 1
         plan = self.folder / f"plan{self.count}"
         path = model if "/" in str(model) else self.models / f"{model}.onnx"
         sizes = ("--dim", f"batch={rows}") if rows else ()
         how = ("--train", "--accumulate", parts) if train else ()
-        self.told = self.run(self.bin / "tessera-compile", path, "--mode", "hybrid", "--mesh", mesh, *sizes, "--seed", "1", *how,
-                             *options, "-o", plan, code=code)
+        self.told = self.run(self.bin / "tessera-compile", path, "--mode", "hybrid", "--mesh", mesh, *sizes, "--seed", seed,
+                             *how, *options, "-o", plan, code=code)
         return self.told if code else plan
 
     def train(self, plan, data, *options, steps=STEPS, folder="checkpoints"):
@@ -56,16 +61,17 @@ class Context(Programs):
         losses = [{key: line[key] for key in ("loss", "learning_rate", "gradient_norm") if key in line} for line in lines]
         return losses, whole_tensors(folder / f"step-{steps:08}")
 
-    def same(self, alone, staged, mesh, schedules, data, *options, rows=8, parts=4):
-        """The network with borders, on stages of this mesh, trains as the one without them on one such mesh."""
+    def same(self, alone, staged, mesh, schedules, data, *options, more=(), rows=8, parts=4):
+        """The network with borders, on stages of this mesh, trains as the one without them on one such mesh. `more`:
+        options of the plan with stages alone."""
         stages, rest = mesh
         one = self.train(self.compile(alone, rest, *options, rows=rows, parts=parts), data)
         expect(one[0][0]["loss"] != one[0][-1]["loss"], f"nothing was learned: {one[0]}")
         for schedule in schedules:
             how = ("--pipeline", f"schedule={schedule}") if schedule else ()
             both = f"stage={stages}" + (f",{rest}" if rest != "data=1" else ",data=1")
-            losses, tensors = self.train(self.compile(staged, both, *options, *how, rows=rows, parts=parts), data)
-            what = f"{staged} {both} {options} {schedule}"
+            losses, tensors = self.train(self.compile(staged, both, *options, *more, *how, rows=rows, parts=parts), data)
+            what = f"{staged} {both} {options} {more} {schedule}"
             expect(losses == one[0], f"{what}: losses {losses}, alone {one[0]}")
             expect(sorted(tensors) == sorted(one[1]), f"{what}: {sorted(tensors)}")
             for name, tensor in tensors.items():
@@ -177,6 +183,8 @@ def tied_table(c):
     for options in (), ("--precision", "bf16"):
         c.same(model, staged, (2, "data=2"), ("", "gpipe"), data, "--inputs", "ids,segments", "--optimizer", "adam:lr=0.01", *options,
                rows=0)
+    c.same(model, staged, (2, "data=2"), ("1f1b",), data, "--inputs", "ids,segments",
+           more=("--overlap", "on", "--recompute", "full", "--broadcast-parameters"), rows=0)
 
 
 @case
@@ -184,6 +192,52 @@ def computed_again_and_in_float16(c):
     data, staged = c.images(1, 28, 28), c.marked("mlp_train", "/fc2/")
     for options in (("--recompute", "cheap"), ("--recompute", "full"), ("--precision", "f16"), ("--no-fuse",)):
         c.same("mlp_train", staged, (2, "data=2"), ("1f1b",), data, *options)
+
+
+@case
+def computed_again_until_it_fits(c):
+    """The memory has room for what the stages keep without recomputation, but a byte; then for what they keep with all of it."""
+    network, data, sizes = skipping(c), c.images(12, rows=128), {"rows": 64, "parts": 2}
+    staged = c.marked(network, "fc3$")
+    needed = lambda again: report(c.compile(staged, "stage=2,data=2", "--recompute", again, **sizes))["memory"]["arena_bytes"]
+    least, most = needed("full"), needed("none")
+    expect(least < most, (least, most))
+    for limit in most - 1, least:
+        more = ("--recompute", "auto", "--memory", limit)
+        chosen = report(c.compile(staged, "stage=2,data=2", *more, **sizes))
+        expect(chosen["recompute"] != "none" and chosen["memory"]["arena_bytes"] <= limit, (limit, chosen["recompute"], chosen["memory"]))
+        c.same(network, staged, (2, "data=2"), ("", "1f1b"), data, more=more, **sizes)
+    said = c.compile(staged, "stage=2,data=2", "--recompute", "auto", "--memory", least // 2, code=1, **sizes)
+    expect("the plan needs" in said and said.count("error") == 1, said)
+
+
+@case
+def collectives_beside_kernels(c):
+    layers = ("--hybrid-options", c.models / "mlp_hybrid.json")
+    for model, pattern, mesh, options in (("mlp_train", "/fc2/", "data=2", ADAM), ("mlp_hybrid", "/fc2/Add", "data=2,model=2", layers)):
+        staged, data = c.marked(model, pattern), c.images(1, 28, 28)
+        c.same(model, staged, (2, mesh), ("gpipe", "1f1b", "auto"), data, *options, more=("--overlap", "on"))
+        told = c.run(c.bin / "tessera-run", c.compile(staged, f"stage=2,{mesh}", *options, "--overlap", "on"), "--data", data,
+                     "--steps", "1")
+        expect(re.search(r"program train: .* [1-9]\d* beside kernels", told), told)
+
+
+@case
+def parameters_are_broadcast_within_stages(c):
+    """Every other rank of a stage reads other weights, which the first one's replace before the first step."""
+    data, staged, options = c.images(1, 28, 28), c.marked("mlp_train", "/fc2/"), ("--optimizer", "adam:lr=0.01")
+    broadcast = (*options, "--broadcast-parameters")
+    c.same("mlp_train", staged, (2, "data=2"), ("gpipe", "auto"), data, *options, more=["--broadcast-parameters"])
+    if not shutil.which("mpirun"):
+        return print("skipped: no mpirun")
+    losses, _ = c.train(c.compile("mlp_train", "data=2", *options), data)
+    plan, other = (c.compile(staged, "stage=2,data=2", *broadcast, seed=seed) for seed in (1, 9))
+    log = plan / "mpi.jsonl"
+    rank = ["-n", "1", c.bin / "tessera-run", plan, "--data", data, "--steps", STEPS, "--backend", "reference", "--log", log]
+    others = [*rank, "--weights", other / "weights.safetensors"]
+    c.run("mpirun", "--oversubscribe", *rank, ":", *others, ":", *rank, ":", *others)
+    found = [json.loads(line)["loss"] for line in log.read_text().splitlines() if "loss" in line]
+    expect(found == [line["loss"] for line in losses], (found, losses))
 
 
 @case
@@ -223,8 +277,8 @@ def shows_what_runs_when(c):
         expect(told in c.told, c.told)
     text = c.run(c.bin / "tessera-dump", plan, "--schedule")
     expect("2 stages, 4 micro-batches, schedule 1f1b" in text and "1F0 1I0 1W0 1F1" in text, text)
-    report = json.loads((plan / "report.json").read_text())["pipeline"]
-    expect([stage["first"] for stage in report["stages"]] == ["/fc1/Gemm", "/fc2/Gemm"], report)
+    stages = report(plan)["pipeline"]["stages"]
+    expect([stage["first"] for stage in stages] == ["/fc1/Gemm", "/fc2/Gemm"], stages)
 
 
 @case
