@@ -9,11 +9,13 @@ Its step is predicted; activations are kept. --causes adds, one after the other,
 measured to reach, and says how far the prediction is from the published rate each time. --auto also lets --pipeline auto choose
 for the same ranks, and says what that is predicted to take and how long it took.
 
-TF/s per device are the operations that are done over the time of a step; those that are computed again count where they are, as
-in the paper.
+TF/s per device are the operations that are done over the time of a step, as in the paper: those that are computed again count where
+they are. The paper computes all layers again, --recompute full those before the last of its segments.
 Nothing is measured but the processor's seconds. Prints Markdown.
 """
 import argparse
+import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -36,71 +38,122 @@ ROWS = {
     "310": (128, 16384, 96, 16, 1920, 2160, 1, 155),
 }
 
-
-# What --causes adds: a name, options, and whether rates are measured ones. The paper's program computes activations of layers again,
-# and is older than kernels that do a whole attention and than collectives beside products.
-CAUSES = (("activations again", ("--recompute", "full"), False), ("attention in kernels of its own", ("--no-fuse-attention",), False),
-          ("collectives in line", ("--overlap", "off"), False), ("measured rates", (), True))
+# Rows of a micro-batch and schedule of the paper's runs, by its script (Megatron-LM, examples/sc21/run_table_1.sh).
+PUBLISHED = {"18": (8, None), "39": (4, "1f1b"), "76": (2, "interleaved:3"), "145": (2, "interleaved:2"), "310": (1, "interleaved:2")}
+DROPOUT = 0.1  # Megatron-LM's default for --attention-dropout and --hidden-dropout, which that script leaves
 
 
-def operations(layers, hidden, batch, again=False):
-    """Of a step, forward and backward: the paper's equation 3, with what is computed again or without it."""
-    return batch * LENGTH * ((96 if again else 72) * layers * hidden**2 * (1 + LENGTH / (6 * hidden)) + 6 * hidden * WORDS)
+@dataclasses.dataclass
+class Plan:
+    """What is compiled of a row."""
+    options: tuple = ()
+    fused: bool = True       # attention
+    rates: bool = False      # those that A100s are measured to reach
+    published: bool = False  # the paper's micro-batches and schedule
+    cut: bool = False        # the paper's cut of layers; else the best that the search finds
+    dropout: float = 0
+
+
+# What --causes adds, each to those before it: the paper's program computes activations of layers again, and is older than kernels that
+# do a whole attention, than collectives beside products, and than plans that cut a layer's sequence as well.
+CAUSES = (("activations again", {"options": ("--recompute", "full")}), ("attention in kernels of its own", {"fused": False}),
+          ("collectives in line", {"options": ("--recompute", "full", "--overlap", "off")}), ("measured rates", {"rates": True}),
+          ("its micro-batches and schedule", {"published": True}), ("its cut of layers", {"cut": True}), ("dropout", {"dropout": DROPOUT}))
+
+
+def operations(layers, hidden, batch):
+    """Of a step, forward and backward, by the paper's equation 3 without what is computed again."""
+    return batch * LENGTH * (72 * layers * hidden**2 * (1 + LENGTH / (6 * hidden)) + 6 * hidden * WORDS)
 
 
 def measured_a100(devices):
     """Machines of eight A100 SXM 80 GB as they are measured, by sources that know nothing of this table; the rest as in 8xa100.
 
     f16: the best product of two matrices in bfloat16, 271.2 of 312 TF/s (Bekman, "Machine Learning Engineering", table of maximum
-    achievable matmul FLOPS, best shape 1024 x 10240 x 5120). NVLink: 80 % of the nominal 300 GB/s, since NCCL's protocol takes about
-    20 % (its maintainer in NVIDIA/nccl-tests, issue 212; all-reduces of 200 to 208 GB/s are told in the issues 149 and 178).
+    achievable matmul FLOPS, best shape 1024 x 10240 x 5120). Memory: 1.80 of 2.04 TB/s (a kernel that only reads, 88 % by Nsight
+    Compute, and at most about 90 % in a talk at GTC: forums.developer.nvidia.com, topic 339083). NVLink: 80 % of the nominal 300 GB/s,
+    since NCCL's protocol takes about 20 % (its maintainer in NVIDIA/nccl-tests, issue 212; all-reduces of 200 to 208 GB/s are told in
+    the issues 149 and 178).
     """
     return {"name": "A100, measured", "devices": devices, "flops": {"f64": 9.7e12, "f32": 19.5e12, "f16": 271.2e12},
-            "memory_bandwidth": 2.04e12, "memory": "80GiB", "launch": 4e-6,
+            "memory_bandwidth": 1.80e12, "memory": "80GiB", "launch": 4e-6,
             "links": [{"devices": 8, "latency": 2e-6, "bandwidth": 240e9}, {"devices": devices, "latency": 5e-6, "bandwidth": 25e9}]}
+
+
+def megatron():
+    """A layer's first products are cut by columns, its second ones by rows, and their sums are whole on every rank."""
+    columns, rows = [["data", None, None], [None, "model"]], [["data", None, "model"], ["model", None]]
+    return [{"op": f"*.{op}", "in": columns} for op in ("qkv", "up")] + [
+        {"op": f"*.{op}", "in": rows, "out": [["data", None, None]]} for op in ("out", "down")]
 
 
 class Predictor:
     def __init__(self, bin, folder):
         self.bin, self.folder = bin, folder
+        (folder / "megatron.json").write_text(json.dumps(megatron()))
 
-    def predict(self, row, *options, topology=None):
-        """Facts of one search."""
-        heads, hidden, layers, _, devices, batch, _, _ = ROWS[row]
-        model = self.folder / f"{row}.onnx"
+    def compile(self, row, plan, batch, *options):
+        """What is printed, and the processor's time."""
+        heads, hidden, layers, *_ = ROWS[row]
+        model = self.folder / f"{row}-{plan.dropout}.onnx"
         if not model.exists():
-            networks.gpt(model, layers=layers, hidden=hidden, heads=heads, words=WORDS, batch="batch", length=LENGTH)
+            networks.gpt(model, layers=layers, hidden=hidden, heads=heads, words=WORDS, batch="batch", length=LENGTH, dropout=plan.dropout)
         command = [self.bin / "tessera-compile", model, "--inputs", "ids", "--precision", "bf16", "--dim", f"batch={batch}", "--train",
-                   "--optimizer", "adam:lr=0.001", "--mode", "auto", "--topology", topology or f"{devices // 8}x8xa100", "--search-only", *options]
+                   "--optimizer", "adam:lr=0.001", *([] if plan.fused else ["--no-fuse-attention"]), *options]
         code, text, _, usage = measured.run([str(c) for c in command], self.folder)
-        found = re.search(r"^train .*?predicted ([0-9.]+) ms", text, re.M)
-        if code or not found:
-            sys.exit(f"{' '.join(str(c) for c in command)}: exit code {code}\n{text}")
-        seconds = float(found[1]) / 1e3
+        if code:
+            sys.exit(f"{' '.join(map(str, command))}: exit code {code}\n{text}")
+        return text, usage.ru_utime + usage.ru_stime
+
+    def predict(self, row, plan, *options, parts=1):
+        """Facts of one search. `parts`: micro-batches, where they are given."""
+        _, hidden, layers, _, devices, batch, _, _ = ROWS[row]
+        topology = f"{devices // 8}x8xa100"
+        if plan.rates:
+            topology = self.folder / f"a100-{devices}.json"
+            topology.write_text(json.dumps(measured_a100(devices)))
+        text, cpu = self.compile(row, plan, batch, "--mode", "auto", "--topology", topology, "--search-only", *plan.options, *options)
+        seconds = float(re.search(r"^train .*?predicted ([0-9.]+) ms", text, re.M)[1]) / 1e3
         mesh = re.search(r"^mesh +(\S+),", text, re.M)[1]
         told = re.search(r"^pipeline .*?(\d+) micro-batch.*?schedule (\S+);.*bubble ([0-9.]+)", text, re.M)
         again = re.search(r"^recompute +(\S+)", text, re.M)
-        counted = operations(layers, hidden, batch, "full" in options)
+        counted = operations(layers, hidden, batch)
+        if "full" in plan.options:
+            counted *= self.again(row, batch // parts, plan.fused, plan.dropout)
         return {"seconds": seconds, "tflops": counted / seconds / devices / 1e12, "mesh": mesh,
                 "schedule": told[2] if told else "-", "bubble": float(told[3]) if told else 0, "recompute": again[1] if again else "none",
-                "parts": int(told[1]) if told else None, "cpu": usage.ru_utime + usage.ru_stime}
+                "parts": int(told[1]) if told else None, "cpu": cpu}
 
-    def published(self, row, *options, measured_rates=False):
+    @functools.cache
+    def again(self, row, micro_batch, fused, dropout):
+        """How many times the operations of a step are done with --recompute full, whose segments do not depend on the mesh."""
+        done = []
+        for level in "none", "full":
+            with tempfile.TemporaryDirectory(dir=self.folder) as plan:
+                self.compile(row, Plan(fused=fused, dropout=dropout), micro_batch, "--mode", "data", "--mesh", 1, "--topology", "8xa100",
+                             "--memory", "1000TiB", "--recompute", level, "-o", f"{plan}/plan")
+                report = json.loads(pathlib.Path(plan, "plan/report.json").read_text())
+            train = next(function for function in report["functions"] if function["name"] == "train")
+            done.append(sum(operator["flops"] for operator in train["operators"]))
+        return done[1] / done[0]
+
+    def published(self, row, plan=Plan()):
         _, _, _, stages, devices, batch, rows, _ = ROWS[row]
-        data = devices // IN_LAYER // stages
+        data, schedule = devices // IN_LAYER // stages, None
+        if plan.published:
+            rows, schedule = PUBLISHED[row]
         mesh = ([f"stage={stages}"] if stages > 1 else []) + [f"data={data}", f"model={IN_LAYER}"]
-        topology = None
-        if measured_rates:
-            topology = self.folder / f"a100-{devices}.json"
-            topology.write_text(json.dumps(measured_a100(devices)))
-        return self.predict(row, "--mesh", ",".join(mesh), "--accumulate", batch // (data * rows), *options, topology=topology)
+        more = ["--pipeline", f"schedule={schedule}"] if schedule else []
+        more += ["--strategy", self.folder / "megatron.json"] if plan.cut else []
+        parts = batch // (data * rows)
+        return self.predict(row, plan, "--mesh", ",".join(mesh), "--accumulate", parts, *more, parts=parts)
 
     def causes(self, row):
         """What each cause makes of the prediction, with those before it."""
-        options, found = (), []
-        for name, more, rates in CAUSES:
-            options += more
-            found.append({"cause": name, **self.published(row, *options, measured_rates=rates)})
+        plan, found = Plan(), []
+        for name, more in CAUSES:
+            plan = dataclasses.replace(plan, **more)
+            found.append({"cause": name, **self.published(row, plan)})
         return found
 
 
@@ -116,7 +169,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         predictor = Predictor(args.bin.resolve(), pathlib.Path(name))
         print("| billions | devices | plan | step | bubble | TF/s | published | off |" +
-              "".join(f" {name} |" for name, _, _ in CAUSES if args.causes) +
+              "".join(f" {name} |" for name, _ in CAUSES if args.causes) +
               (" chosen | step | gain | seconds of search |" if args.auto else ""))
         print("|" + "---|" * (8 + len(CAUSES) * args.causes + 4 * args.auto), flush=True)
         for row in args.only.split(","):
@@ -130,7 +183,7 @@ def main():
                 text += "".join(f" {step['seconds']:.2f} s, {step['tflops']:.0f} TF/s, {100 * (step['tflops'] / goal - 1):+.1f} % |"
                                 for step in rows[-1]["causes"])
             if args.auto:
-                chosen = predictor.predict(row, "--mesh", devices, "--pipeline", "auto")
+                chosen = predictor.predict(row, Plan(), "--mesh", devices, "--pipeline", "auto")
                 rows[-1]["chosen"] = chosen
                 text += (f" {chosen['mesh']}, {chosen['parts'] or '-'} micro-batches, {chosen['schedule']} | {chosen['seconds']:.2f} s | "
                          f"{100 * (found['seconds'] / chosen['seconds'] - 1):+.1f} % | {chosen['cpu']:.0f} |")

@@ -153,17 +153,18 @@ def bert(path, layers=24, hidden=1024, heads=16, words=30522, batch=64, length=5
     net.write(path, y, [batch, length, words])
 
 
-def gpt(path, layers=96, hidden=12288, heads=96, words=50257, batch=16, length=2048):
-    """GPT-3 (Brown et al., 2020; the defaults are the one of 175 billion parameters)."""
+def gpt(path, layers=96, hidden=12288, heads=96, words=50257, batch=16, length=2048, dropout=0):
+    """GPT-3 (Brown et al., 2020; the defaults are the one of 175 billion parameters). Dropout is where Megatron-LM has it."""
     net = Network()
     ids = net.input("ids", [batch, length], TensorProto.INT64)
     table = net.input("words", [words, hidden])
-    x = net.node("Add", net.node("Gather", table, ids), net.input("positions", [length, hidden]))
+    x = net.dropout(net.node("Add", net.node("Gather", table, ids), net.input("positions", [length, hidden])), dropout)
     mask = net.causal(length)
     for i in range(layers):
-        x = net.node("Add", x, net.attention(net.normalised(x, f"l{i}.n1", hidden), f"l{i}", batch, length, hidden, heads, mask))
+        y = net.attention(net.normalised(x, f"l{i}.n1", hidden), f"l{i}", batch, length, hidden, heads, mask, dropout)
+        x = net.node("Add", x, net.dropout(y, dropout))
         y = net.gelu(net.linear(net.normalised(x, f"l{i}.n2", hidden), f"l{i}.up", hidden, 4 * hidden))
-        x = net.node("Add", x, net.linear(y, f"l{i}.down", 4 * hidden, hidden))
+        x = net.node("Add", x, net.dropout(net.linear(y, f"l{i}.down", 4 * hidden, hidden), dropout))
     y = net.node("MatMul", net.normalised(x, "last", hidden), net.node("Transpose", table, perm=[1, 0]), name="logits")
     net.write(path, y, [batch, length, words])
 
