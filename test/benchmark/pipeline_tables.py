@@ -50,7 +50,7 @@ class Plan:
     fused: bool = True       # attention
     rates: bool = False      # those that A100s are measured to reach
     published: bool = False  # the paper's micro-batches and schedule
-    cut: bool = False        # the paper's cut of layers; else the best that the search finds
+    cut: bool = False        # the paper's cut of layers, and their stages; else the best that the search finds
     dropout: float = 0
 
 
@@ -80,17 +80,20 @@ def measured_a100(devices):
             "links": [{"devices": 8, "latency": 2e-6, "bandwidth": 240e9}, {"devices": devices, "latency": 5e-6, "bandwidth": 25e9}]}
 
 
-def megatron():
-    """A layer's first products are cut by columns, its second ones by rows, and their sums are whole on every rank."""
-    columns, rows = [["data", None, None], [None, "model"]], [["data", None, "model"], ["model", None]]
-    return [{"op": f"*.{op}", "in": columns} for op in ("qkv", "up")] + [
-        {"op": f"*.{op}", "in": rows, "out": [["data", None, None]]} for op in ("out", "down")]
+def megatron(row):
+    """A layer's first products are cut by columns, its second ones by rows, and their sums are whole on every rank. Every stage has
+    as many layers."""
+    layers, stages, schedule = ROWS[row][2], ROWS[row][3], PUBLISHED[row][1]
+    chunks = stages * int((schedule or "").partition(":")[2] or 1)
+    columns, rows = {"in": [["data", None, None], [None, "model"]]}, {"in": [["data", None, "model"], ["model", None]]}
+    cuts = {"qkv": columns, "up": columns, "out": rows | {"out": [["data", None, None]]}, "down": rows | {"out": [["data", None, None]]}}
+    stage = lambda layer: {"stage": layer * chunks // layers} if chunks > 1 else {}
+    return [{"op": f"l{layer}.{op}", **cut, **stage(layer)} for layer in range(layers) for op, cut in cuts.items()]
 
 
 class Predictor:
     def __init__(self, bin, folder):
         self.bin, self.folder = bin, folder
-        (folder / "megatron.json").write_text(json.dumps(megatron()))
 
     def compile(self, row, plan, batch, *options):
         """What is printed, and the processor's time."""
@@ -144,7 +147,10 @@ class Predictor:
             rows, schedule = PUBLISHED[row]
         mesh = ([f"stage={stages}"] if stages > 1 else []) + [f"data={data}", f"model={IN_LAYER}"]
         more = ["--pipeline", f"schedule={schedule}"] if schedule else []
-        more += ["--strategy", self.folder / "megatron.json"] if plan.cut else []
+        if plan.cut:
+            strategies = self.folder / f"megatron-{row}.json"
+            strategies.write_text(json.dumps(megatron(row)))
+            more += ["--strategy", strategies]
         parts = batch // (data * rows)
         return self.predict(row, plan, "--mesh", ",".join(mesh), "--accumulate", parts, *more, parts=parts)
 
