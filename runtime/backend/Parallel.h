@@ -12,6 +12,10 @@
 
 namespace tessera::rt {
 
+/// Bytes between what one thread writes in scratch memory and what another one does: a page. Cores fetch ahead as far
+/// as a page goes, and so take lines away from the thread whose memory comes next: a loop took twice as long.
+inline constexpr int64_t kThreadsApart = 4096;
+
 template <typename F> void parallelFor(int threads, int64_t n, const F &body) {
   if (threads <= 1 || n <= 1) {
     if (n > 0)

@@ -45,7 +45,9 @@ public:
     laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
     slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not map to the same cache sets
     code_ = compileTile(tape_);
-    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64);
+    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64) +
+                   kThreadsApart;
+    sumBytes_ += kThreadsApart;
     return true;
   }
 
