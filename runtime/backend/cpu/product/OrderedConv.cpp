@@ -14,6 +14,10 @@
 namespace tessera::rt {
 namespace {
 
+/// Terms of rows that are read where they lie, which saves 1 to 5 % of a product. With fewer, products begin more often
+/// with rows that are on their way: of 64 terms one took 2 % longer.
+constexpr int64_t kLeastInPlace = 128;
+
 class Pixels final : public ProductOperands {
 public:
   /// x is summed over, y is made. `gradient`: columns are the filters' input channels.
@@ -92,6 +96,14 @@ public:
       source.piece = x_.block;
     }
     return source;
+  }
+  // Pixels of an image lie a block apart, and a block of terms after the other.
+  TermRuns runs(int64_t term) const override { return {x_.block - term % x_.block, x_.block}; }
+  InPlace rowsInPlace(const Panel &p) const override {
+    const int64_t pixel = p.first % perImage_;
+    if (x_.block != ops_.vector || !allOfX_ || pixel + p.count > perImage_ || p.terms < kLeastInPlace)
+      return {};
+    return {x_.at(p.first / perImage_, p.term, pixel), x_.block, 0, (x_.pixels - 1) * x_.block};
   }
   Source columns(const Panel &) const override { return {}; } // filters are few
 

@@ -226,11 +226,11 @@ bool OrderedProduct::compute(float *memory, const Chunk &chunk, const Chunk *nex
   int64_t micro = 0;
   for (int64_t g = 0; g < chunk.rows; g += group_) {
     const int64_t inGroup = std::min(group_, chunk.rows - g), below = g + group_;
-    const InPlace rowsInPlace = rowBlock_ > 1 ? operands_->rowsInPlace(chunk.rowPanel(g, inGroup)) : InPlace();
+    const InPlace rowsInPlace =
+        rowBlock_ > 1 || termsSideBySide_ ? operands_->rowsInPlace(chunk.rowPanel(g, inGroup)) : InPlace();
     if (!rowsInPlace.data)
       operands_->packRows(copyA, rowStride_, chunk.rowPanel(g, inGroup));
-    if (!termsSideBySide_)
-      t.termStride = rowsInPlace.data ? rowsInPlace.stride : rowStride_;
+    (termsSideBySide_ ? t.rowStride : t.termStride) = rowsInPlace.data ? rowsInPlace.stride : rowStride_;
     t.aJump = rowsInPlace.jump;
     FetchAll nextRows(below < chunk.rows ? operands_->rows(chunk.rowPanel(below, std::min(group_, chunk.rows - below)))
                       : next             ? operands_->rows(next->rowPanel(0, std::min(group_, next->rows)))

@@ -52,7 +52,7 @@ struct Panel {
 /// Where an operand lies as it is read.
 struct InPlace {
   const float *data = nullptr; // null: it must be copied
-  int64_t stride = 0;          // from term to term
+  int64_t stride = 0;          // from term to term; of A whose terms lie side by side, from row to row
   int64_t vectorStride = 0;    // of B
   int64_t jump = 0;            // from the end of a run of terms to the next one
 };
@@ -79,7 +79,7 @@ public:
   virtual int64_t rowBlock() const { return 1; }
   /// The runs of terms of operands that lie in place, from a term on.
   virtual TermRuns runs(int64_t term) const { return {}; }
-  /// A; asked for where rows lie side by side in blocks.
+  /// A; asked for where rows lie side by side in blocks, and where terms lie side by side.
   virtual InPlace rowsInPlace(const Panel &panel) const { return {}; }
   /// B, whose columns are whole vectors.
   virtual InPlace columnsInPlace(const ProductOps &ops, const Panel &panel) const { return {}; }
