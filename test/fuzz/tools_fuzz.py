@@ -46,7 +46,7 @@ def sanitizers(environment):
                "exitcode=99", f"hard_rss_limit_mb={MEMORY_MB}", "allocator_may_return_null=0"]
     return environment | {"ASAN_OPTIONS": ":".join(address), "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
                           "KMP_WARNINGS": "FALSE",  # Clang's OpenMP repeats what OMP_NUM_THREADS says, whatever it is
-                          "TESSERA_CACHE_DIR": "/nonexistent"}
+                          "TESSERA_CACHE_DIR": "/dev/null/none"}
 
 
 def fingerprint(folder):
