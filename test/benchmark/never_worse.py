@@ -2,14 +2,15 @@
 """Whether mode auto is ever worse, by its own prediction, than what it could have chosen as well.
 
 usage: /usr/bin/python3 test/benchmark/never_worse.py --bin build/bin [--only 'TEXT;...'] [--small] [--jobs N] [--minutes M]
-                                                      [--json FILE]
+                                                      [--beside] [--json FILE]
 
 For pairs of a program and a mesh, the predicted step of mode auto is held against
   data      mode data on that mesh
   Megatron  for transformers: the cut of Shoeybi et al. (2019) over the last axis, given as a strategy file
   coarser   mode auto on the same mesh with two neighbouring axes joined
 A plan that is worse by more than the search's gap (--search-gap, 0.1 %) is named, and the exit code is 1. Messages are not
-joined: the search prices each alone, and what joining saves is not compared. Predictions do not depend on how busy the machine is. --small takes the pairs that need a second. With --minutes, pairs that do not begin
+joined and hide behind no kernel: so the search prices them. --beside compares the plans that are emitted without options,
+which do both. Predictions do not depend on how busy the machine is. --small takes the pairs that need a second. With --minutes, pairs that do not begin
 in that time are left out, and the last line says how many. Prints Markdown.
 """
 import argparse
@@ -96,12 +97,13 @@ def model(program, folder):
     return path
 
 
-def predict(bin, job, folder):
+def predict(bin, job, folder, beside):
     """(predicted ms, gap in %) or the error's text."""
     program, mesh, topology, precision, micros, mode, strategy = job
     command = [bin / "tessera-compile", model(program, folder), *PROGRAMS[program][2], "--mesh", ",".join(axes(mesh)), "--topology",
                topology, "--mode", mode, "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "--precision",
-               precision, "--fusion", "off", "--overlap", "off", "--search-only"]
+               precision, "--search-only"]
+    command += [] if beside else ["--fusion", "off", "--overlap", "off"]
     command += ["--accumulate", micros] if micros > 1 else []
     command += ["--strategy", strategy] if strategy else []
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
@@ -122,6 +124,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--only", default="", help="beginnings of programs' names, separated by semicolons")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--beside", action="store_true", help="join messages and hide them behind kernels")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--json", type=pathlib.Path)
@@ -141,7 +144,7 @@ def main():
         def ask(program, mesh, rest, mode="auto", strategy=None):
             job = (program, mesh, *rest, mode, strategy)
             if job not in futures:
-                futures[job] = pool.submit(lambda: predict(args.bin, job, folder) if time.monotonic() < end else None)
+                futures[job] = pool.submit(lambda: predict(args.bin, job, folder, args.beside) if time.monotonic() < end else None)
             return futures[job]
 
         asked = []
