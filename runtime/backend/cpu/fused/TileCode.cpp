@@ -224,10 +224,10 @@ public:
     using F = ErfNumbers;
     for (uint32_t bits : {1u, kHalf, kQuiet, kUpper, kSign, kMagnitude})
       place(bits);
-    for (float x : {1.0f, E::least, E::most, E::perLn2, E::ln2[0], E::ln2[1], F::most, F::one, F::intervals,
-                    F::interval, F::middle})
+    for (float x : {1.0f, E::kLeast, E::kMost, E::kPerLn2, E::kLn2[0], E::kLn2[1], F::kMost, F::kOne, F::kIntervals,
+                    F::kInterval, F::kMiddle})
       place(bitsOf(x));
-    for (float x : E::polynomial)
+    for (float x : E::kPolynomial)
       place(bitsOf(x));
   }
 
@@ -268,7 +268,7 @@ private:
   void fill(const Zmm &y, float x) { vbroadcastss(y, ptr[rip + numbers_.at(bitsOf(x))]); }
 
   Zmm z(int reg) const { return Zmm(reg); }
-  const Zmm one{28}, zero{29}, t{30}, u{31}, v{27}, w{26}; // t, u, v and w hold nothing between two steps
+  const Zmm one_{28}, zero_{29}, t_{30}, u_{31}, v_{27}, w_{26}; // the last four hold nothing between two steps
 
   void emit(const Allocation &allocation) {
     const Xbyak::Reg64 registers[Allocation::kPointers] = {rdx, r8, r9, r10, r11, rbx, r12, r13, r14, r15};
@@ -284,11 +284,11 @@ private:
       pointers_.emplace(allocation.pointers[k], registers[k]);
       mov(registers[k], ptr[rdi + allocation.pointers[k] * 8]);
     }
-    vpxord(zero, zero, zero);
-    fill(one, 1);
+    vpxord(zero_, zero_, zero_);
+    fill(one_, 1);
     if (std::any_of(allocation.steps.begin(), allocation.steps.end(),
                     [](const Step &step) { return step.kind == Step::Compute && step.op == VectorOp::Erf; }))
-      mov(table, reinterpret_cast<uintptr_t>(&kErf));
+      mov(table_, reinterpret_cast<uintptr_t>(&kErf));
     xor_(eax, eax);
     lea(rcx, ptr[rsi - kLanes]);
     Xbyak::Label loop, last, end;
@@ -298,7 +298,7 @@ private:
     L(loop);
     for (const Step &step : allocation.steps)
       emit(step, false);
-    add_(rax, kLanes);
+    advance(rax, kLanes);
     cmp(rax, rcx);
     jle(loop, T_NEAR);
     L(last);
@@ -317,8 +317,8 @@ private:
     vzeroupper();
     ret();
   }
-  const Xbyak::Reg64 table = rbp; // of erf
-  void add_(const Xbyak::Reg64 &reg, uint32_t value) { CodeGenerator::add(reg, value); }
+  const Xbyak::Reg64 table_ = rbp; // of erf
+  void advance(const Xbyak::Reg64 &reg, uint32_t value) { CodeGenerator::add(reg, value); }
 
   void emit(const Step &step, bool part) {
     if (step.kind == Step::Compute)
@@ -343,7 +343,7 @@ private:
     case VectorOp::LoadBool:
       vpmovzxbd(into, ptr[from + rax]);
       vptestmd(k2, y, y);
-      vmovaps(y | k2 | T_z, one);
+      vmovaps(y | k2 | T_z, one_);
       break;
     default:
       vmovups(into, ptr[from + rax * 4]);
@@ -356,29 +356,29 @@ private:
     switch (step.op) {
     case VectorOp::StoreBf16:
       roundToBf16(x);
-      vpsrld(t, t, 16);
+      vpsrld(t_, t_, 16);
       if (part) {
-        vpmovdw(ptr[to + rax * 2] | k1, t);
+        vpmovdw(ptr[to + rax * 2] | k1, t_);
       } else {
-        vpmovdw(Xbyak::Ymm(u.getIdx()), t);
-        vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u.getIdx()));
+        vpmovdw(Xbyak::Ymm(u_.getIdx()), t_);
+        vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u_.getIdx()));
       }
       break;
     case VectorOp::StoreF16:
-      vcvtps2ph(Xbyak::Ymm(u.getIdx()), x, kNearest);
+      vcvtps2ph(Xbyak::Ymm(u_.getIdx()), x, kNearest);
       if (part)
-        vmovdqu16(ptr[to + rax * 2] | k1, Xbyak::Ymm(u.getIdx()));
+        vmovdqu16(ptr[to + rax * 2] | k1, Xbyak::Ymm(u_.getIdx()));
       else
-        vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u.getIdx()));
+        vmovdqu64(ptr[to + rax * 2], Xbyak::Ymm(u_.getIdx()));
       break;
     case VectorOp::StoreBool:
-      vcmpps(k2, x, zero, NotEqual);
-      vpbroadcastd(t | k2 | T_z, ptr[rip + numbers_.at(1)]);
+      vcmpps(k2, x, zero_, NotEqual);
+      vpbroadcastd(t_ | k2 | T_z, ptr[rip + numbers_.at(1)]);
       if (part) {
-        vpmovdb(ptr[to + rax] | k1, t);
+        vpmovdb(ptr[to + rax] | k1, t_);
       } else {
-        vpmovdb(Xbyak::Xmm(u.getIdx()), t);
-        vmovdqu32(ptr[to + rax], Xbyak::Xmm(u.getIdx()));
+        vpmovdb(Xbyak::Xmm(u_.getIdx()), t_);
+        vmovdqu32(ptr[to + rax], Xbyak::Xmm(u_.getIdx()));
       }
       break;
     default:
@@ -389,14 +389,14 @@ private:
     }
   }
 
-  /// The upper halves of t are floatToBfloat(x).
+  /// The upper halves of t_ are floatToBfloat(x).
   void roundToBf16(const Zmm &x) {
-    vpsrld(t, x, 16);
-    vpandd(t, t, all(1u));
-    vpaddd(t, t, all(kHalf));
-    vpaddd(t, t, x);
+    vpsrld(t_, x, 16);
+    vpandd(t_, t_, all(1u));
+    vpaddd(t_, t_, all(kHalf));
+    vpaddd(t_, t_, x);
     vcmpps(k2, x, x, Unordered);
-    vpord(t | k2, x, all(kQuiet));
+    vpord(t_ | k2, x, all(kQuiet));
   }
 
   void move(const Zmm &y, const Zmm &a) {
@@ -405,55 +405,55 @@ private:
   }
   void truth(const Zmm &y, const Zmm &a, const Zmm &b, Compare how) {
     vcmpps(k2, a, b, how);
-    vmovaps(y | k2 | T_z, one);
+    vmovaps(y | k2 | T_z, one_);
   }
 
   /// As vectorExp (VectorMathAvx512.h).
   void exp(const Zmm &y, const Zmm &x) {
     using N = ExpNumbers;
-    fill(t, N::least);
-    vmaxps(t, t, x); // a NaN is the second operand, which stays
-    fill(u, N::most);
-    vminps(t, u, t);
-    vmulps(u, t, all(N::perLn2));
-    vrndscaleps(u, u, 8);
-    for (float part : N::ln2)
-      vfnmadd231ps(t, u, all(part));
-    fill(v, N::polynomial[0]);
+    fill(t_, N::kLeast);
+    vmaxps(t_, t_, x); // a NaN is the second operand, which stays
+    fill(u_, N::kMost);
+    vminps(t_, u_, t_);
+    vmulps(u_, t_, all(N::kPerLn2));
+    vrndscaleps(u_, u_, 8);
+    for (float part : N::kLn2)
+      vfnmadd231ps(t_, u_, all(part));
+    fill(v_, N::kPolynomial[0]);
     for (int i = 1; i < 5; ++i)
-      vfmadd213ps(v, t, all(N::polynomial[i]));
-    vmulps(w, t, t);
-    vfmadd213ps(v, w, t);
-    vaddps(v, v, one);
-    vscalefps(y, v, u);
+      vfmadd213ps(v_, t_, all(N::kPolynomial[i]));
+    vmulps(w_, t_, t_);
+    vfmadd213ps(v_, w_, t_);
+    vaddps(v_, v_, one_);
+    vscalefps(y, v_, u_);
   }
 
   /// As vectorErf.
   void erf(const Zmm &y, const Zmm &x) {
     using N = ErfNumbers;
-    vpandd(t, x, all(kMagnitude));
-    fill(u, N::most);
-    vminps(t, u, t);
-    vmulps(u, t, all(N::intervals));
-    vcvttps2dq(u, u);
-    vcvtdq2ps(v, u);
-    fill(w, N::interval);
-    vfmadd213ps(v, w, all(N::middle));
-    vsubps(t, t, v);
+    vpandd(t_, x, all(kMagnitude));
+    fill(u_, N::kMost);
+    vminps(t_, u_, t_);
+    vmulps(u_, t_, all(N::kIntervals));
+    vcvttps2dq(u_, u_);
+    vcvtdq2ps(v_, u_);
+    fill(w_, N::kInterval);
+    vfmadd213ps(v_, w_, all(N::kMiddle));
+    vsubps(t_, t_, v_);
     const auto coefficient = [&](const Zmm &into, int row) {
-      vmovaps(into, ptr[table + row * int(sizeof kErf[0])]);
-      vpermt2ps(into, u, ptr[table + row * int(sizeof kErf[0]) + 64]);
+      vmovaps(into, ptr[table_ + row * int(sizeof kErf[0])]);
+      vpermt2ps(into, u_, ptr[table_ + row * int(sizeof kErf[0]) + 64]);
     };
-    coefficient(v, 4);
+    coefficient(v_, 4);
     for (int row = 3; row >= 0; --row) {
-      coefficient(w, row);
-      vfmadd213ps(v, t, w);
+      coefficient(w_, row);
+      vfmadd213ps(v_, t_, w_);
     }
-    vpandd(w, x, all(kMagnitude));
-    vcmpps(k2, w, all(N::one), GreaterOrEqual);
-    vpandd(w, x, all(kSign));
-    vmulps(y, x, v);
-    vpord(y | k2, w, one);
+    vpandd(w_, x, all(kMagnitude));
+    vcmpps(k2, w_, all(N::kOne), GreaterOrEqual);
+    vpandd(w_, x, all(kSign));
+    vmulps(y, x, v_);
+    vpord(y | k2, w_, one_);
   }
 
   /// y may be one of the operands.
@@ -470,7 +470,7 @@ private:
       vpandd(y, a, all(kMagnitude));
       break;
     case VectorOp::Relu:
-      vcmpps(k2, a, zero, NotLessOrEqual);
+      vcmpps(k2, a, zero_, NotLessOrEqual);
       vmovaps(y | k2 | T_z, a);
       break;
     case VectorOp::Sqrt:
@@ -478,10 +478,10 @@ private:
       break;
     case VectorOp::Rsqrt:
       vsqrtps(y, a);
-      vdivps(y, one, y);
+      vdivps(y, one_, y);
       break;
     case VectorOp::Reciprocal:
-      vdivps(y, one, a);
+      vdivps(y, one_, a);
       break;
     case VectorOp::Exp:
       exp(y, a);
@@ -489,25 +489,25 @@ private:
     case VectorOp::Sigmoid:
       vpxord(y, a, all(kSign));
       exp(y, y);
-      vaddps(y, y, one);
-      vdivps(y, one, y);
+      vaddps(y, y, one_);
+      vdivps(y, one_, y);
       break;
     case VectorOp::Erf:
       erf(y, a);
       break;
     case VectorOp::Not:
-      truth(y, a, zero, Equal);
+      truth(y, a, zero_, Equal);
       break;
     case VectorOp::NotZero:
-      truth(y, a, zero, NotEqual);
+      truth(y, a, zero_, NotEqual);
       break;
     case VectorOp::RoundBf16:
       roundToBf16(a);
-      vpandd(y, t, all(kUpper));
+      vpandd(y, t_, all(kUpper));
       break;
     case VectorOp::RoundF16:
-      vcvtps2ph(Xbyak::Ymm(u.getIdx()), a, kNearest);
-      vcvtph2ps(y, Xbyak::Ymm(u.getIdx()));
+      vcvtps2ph(Xbyak::Ymm(u_.getIdx()), a, kNearest);
+      vcvtph2ps(y, Xbyak::Ymm(u_.getIdx()));
       break;
     case VectorOp::Add:
       vaddps(y, a, b);
@@ -528,8 +528,8 @@ private:
     case VectorOp::Max: // the instruction gives b if one is a NaN
     case VectorOp::Min:
       vcmpps(k2, a, a, Unordered);
-      step.op == VectorOp::Max ? vmaxps(t, a, b) : vminps(t, a, b);
-      vblendmps(y | k2, t, a);
+      step.op == VectorOp::Max ? vmaxps(t_, a, b) : vminps(t_, a, b);
+      vblendmps(y | k2, t_, a);
       break;
     case VectorOp::Eq:
       truth(y, a, b, Equal);
@@ -546,7 +546,7 @@ private:
     case VectorOp::Fma:
     case VectorOp::Fms:
     case VectorOp::Fnma: {
-      const Zmm sum = step.y == step.a || step.y == step.b ? t : y;
+      const Zmm sum = step.y == step.a || step.y == step.b ? t_ : y;
       move(sum, c);
       step.op == VectorOp::Fma   ? vfmadd231ps(sum, a, b)
       : step.op == VectorOp::Fms ? vfmsub231ps(sum, a, b)
@@ -555,19 +555,19 @@ private:
       break;
     }
     case VectorOp::MulAdd:
-      vmulps(t, a, b);
-      vaddps(y, t, c);
+      vmulps(t_, a, b);
+      vaddps(y, t_, c);
       break;
     case VectorOp::MulSub:
-      vmulps(t, a, b);
-      vsubps(y, t, c);
+      vmulps(t_, a, b);
+      vsubps(y, t_, c);
       break;
     case VectorOp::SubMul:
-      vmulps(t, a, b);
-      vsubps(y, c, t);
+      vmulps(t_, a, b);
+      vsubps(y, c, t_);
       break;
     case VectorOp::Select:
-      vcmpps(k2, a, zero, NotEqual);
+      vcmpps(k2, a, zero_, NotEqual);
       vblendmps(y | k2, c, b);
       break;
     default:

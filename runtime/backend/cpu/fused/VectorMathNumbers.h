@@ -11,17 +11,17 @@ namespace tessera::rt {
 
 /// e^x is 2^n e^r, with x = n ln 2 + r and a polynomial in r that is exact to a fifth of a last digit.
 struct ExpNumbers {
-  static constexpr float least = -200, most = 200; // beyond these the result is 0 or infinite as well
-  static constexpr float perLn2 = 1.44269504f;
-  static constexpr float ln2[2] = {0.693145752f, 1.42860677e-6f}; // the first one times n is exact
-  static constexpr float polynomial[5] = {0.00139336445f, 0.00836317557f, 0.041666465f, 0.16666577f, 0.5f};
+  static constexpr float kLeast = -200, kMost = 200; // beyond these the result is 0 or infinite as well
+  static constexpr float kPerLn2 = 1.44269504f;
+  static constexpr float kLn2[2] = {0.693145752f, 1.42860677e-6f}; // the first one times n is exact
+  static constexpr float kPolynomial[5] = {0.00139336445f, 0.00836317557f, 0.041666465f, 0.16666577f, 0.5f};
 };
 
 /// erf(x) is x g(|x|), where g = erf(t) / t is a polynomial of degree 4 in each of 32 intervals of length 1/8, about
 /// its middle. The polynomials interpolate g in Chebyshev's points; a row has one coefficient of all of them.
 struct ErfNumbers {
-  static constexpr float most = 3.999f, one = 3.92f; // from `one` on the result is 1
-  static constexpr float intervals = 8, interval = 0.125f, middle = 0.0625f;
+  static constexpr float kMost = 3.999f, kOne = 3.92f; // from kOne on the result is 1
+  static constexpr float kIntervals = 8, kInterval = 0.125f, kMiddle = 0.0625f;
 };
 alignas(64) static constexpr float kErf[5][32] = {
     {1.12691164f,  1.11529422f,  1.09269965f,  1.06033862f,  1.01986575f,  0.97321403f,  0.922417283f, 0.869442582f,
