@@ -87,8 +87,8 @@ class Allocation {
 public:
   static constexpr int kVectors = 26, kPointers = 10; // the code needs the other registers itself
 
-  /// False if there are too few registers.
-  bool make(const Tape &tape, size_t first, size_t last, const std::set<uint32_t> &outputs) {
+  /// Returns `last`, or the first operation for which there are too few registers.
+  size_t make(const Tape &tape, size_t first, size_t last, const std::set<uint32_t> &outputs) {
     const std::vector<TapeOp> &ops = tape.tileOps;
     std::map<uint32_t, size_t> lastRead, lastWrite;
     for (size_t i = first; i < last; ++i) {
@@ -100,7 +100,7 @@ public:
       int operands[3] = {}, count = 0;
       if (loads(op.op)) {
         if (!point(op.a))
-          return false;
+          return i;
       } else {
         bool found = true;
         forOperands(op, [&](uint32_t v, bool lanes) {
@@ -109,7 +109,7 @@ public:
           operands[count++] = reg;
         });
         if (!found)
-          return false;
+          return i;
         forOperands(op, [&](uint32_t v, bool lanes) {
           if (!lanes && lastRead[v] == i)
             release(v);
@@ -117,26 +117,26 @@ public:
       }
       if (stores(op.op)) {
         if (!point(op.y))
-          return false;
+          return i;
         steps.push_back({Step::Store, op.op, 0, operands[0], 0, 0, op.y});
         continue;
       }
       release(op.y); // what an operation rounds in place
       const int y = take();
       if (y < 0)
-        return false;
+        return i;
       values_[op.y] = y;
       steps.push_back(
           {loads(op.op) ? Step::Load : Step::Compute, op.op, y, operands[0], operands[1], operands[2], op.a});
       if (lastWrite[op.y] == i && (outputs.count(op.y) || isReadLater(tape, op.y, last))) {
         if (!point(op.y))
-          return false;
+          return i;
         steps.push_back({Step::Store, VectorOp::Copy, 0, y, 0, 0, op.y});
       }
       if (lastRead.count(op.y) == 0 || lastRead[op.y] <= i)
         release(op.y);
     }
-    return true;
+    return last;
   }
 
   std::vector<Step> steps;
@@ -592,23 +592,22 @@ std::unique_ptr<TileCode> compileTile(const Tape &tape) {
   for (const TapeSource &source : tape.sources)
     if (source.full)
       begins.insert(source.before);
-  constexpr size_t kMost = 64; // operations: the time grows with the square
   struct Part {
     size_t first, last;
     Allocation allocation;
   };
   std::vector<Part> parts;
   size_t steps = 0;
-  for (size_t first = 0; first < tape.tileOps.size();) {
-    Part best{first, first, {}};
-    for (size_t last = first + 1; last <= std::min(tape.tileOps.size(), first + kMost); ++last) {
-      Part longer{first, last, {}};
-      if (operandsOf(tape.tileOps[last - 1].op) == 0 || (last - 1 > first && begins.count(last - 1)) ||
-          !longer.allocation.make(tape, first, last, outputs))
-        break;
-      best = std::move(longer);
-    }
-    first = std::max(best.last, first + 1);
+  for (size_t first = 0, last; first < tape.tileOps.size(); first = last) {
+    last = first;
+    while (last < tape.tileOps.size() && operandsOf(tape.tileOps[last].op) > 0 &&
+           (last == first || !begins.count(last)))
+      ++last;
+    Part best{first, last, {}};
+    // Mostly all of them fit. Those before the one that does not, may need more registers to store what it reads.
+    for (size_t end; (end = best.allocation.make(tape, first, best.last, outputs)) < best.last;)
+      best = {first, end, {}};
+    last = std::max(best.last, first + 1);
     if (best.last - best.first < 2) // one operation alone gains nothing
       continue;
     steps += best.allocation.steps.size() + best.allocation.lanes.size();
