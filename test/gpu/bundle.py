@@ -4,7 +4,8 @@
 usage: /usr/bin/python3 test/gpu/bundle.py [--build build] [-o gpu-bundle] [--networks NAME,...]
 
 Into the folder, and into an archive beside it, go the runtime's programs and tests, the device modules, the shared
-libraries that they need (but glibc, CUDA's and the driver's: the other machine has those), and compiled plans. Weights
+libraries that they need (but glibc, CUDA's and the driver's: the other machine has those), and compiled plans, those of one rank also as the programs that
+tessera-profile reads. Weights
 are left out of the plans; a recipe of each tensor's mean and deviation stands in their place. So a bundle is some tens of
 MiB, however large the networks are: more than 60 MiB is an error. The losses that a device is compared with are computed here.
 """
@@ -22,7 +23,7 @@ import numpy as np
 import run as on_device
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ["tessera-run", "tessera-dump", "backend_conformance", "device_nccl"]
+PROGRAMS = ["tessera-run", "tessera-dump", "tessera-profile", "backend_conformance", "device_nccl"]
 # Libraries that every machine has, and CUDA's.
 NOT_CARRIED = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libmvec", "libpthread", "libdl.so", "librt.so", "libresolv",
                "libcuda.", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libnvJitLink", "libnccl")
@@ -108,6 +109,7 @@ def leave_weights_out(plan):
 
 def pack_plans(build, out, chosen):
     plans = []
+    (out / "phases").mkdir()
     with tempfile.TemporaryDirectory() as folder:
         for use, table in (("equal", EQUAL), ("fast", FAST)):
             for name, network in table.items():
@@ -127,7 +129,9 @@ def pack_plans(build, out, chosen):
                             continue
                         plan = "-".join([name, title, precision])
                         run(build / "bin/tessera-compile", model, "--train", *network["options"], *parts, "--mesh", mesh, "--mode", mode,
-                            "--precision", precision, "--topology", "8xh200", "-o", out / "plans" / plan)
+                            "--precision", precision, "--topology", "8xh200", "-o", out / "plans" / plan, "--dump-phases", f"{folder}/phases")
+                        if title == "1":
+                            shutil.copy(pathlib.Path(folder) / "phases/2-training.mlir", out / "phases" / f"{plan}.mlir")
                         leave_weights_out(out / "plans" / plan)
                         for unread in ("report.json", "strategies.json"):  # megabytes that a run does not read
                             (out / "plans" / plan / unread).unlink(missing_ok=True)

@@ -19,6 +19,8 @@ lent (default: all three):
   safety: sanitize    compute-sanitizer (memcheck, racecheck) over training runs and files of the conformance suite
          shared       losses of 2 and 4 ranks that share the device, also of a pipeline
          profile      where the time of a step goes, by Tessera itself
+         costs        the machine's topology, and the kernels of the timed networks, for predictions: topology.json and
+                      profile-PLAN.json, for tessera-compile --topology FILE --profile FILE
 --minutes N: ends after N minutes (default 9 for each of the three calls). Every command has a time limit of its own, and a
 command that hangs is killed with all it has started. What is known is in the report after every line.
 --only TEXT: of the plans those with TEXT in their names.
@@ -465,7 +467,18 @@ def profile(m, say):
             say(f"{plan['plan']} {' '.join(options)}\n```\n" + "\n".join(lines[:40]) + "\n```")
 
 
-CALLS = {"facts": (machine, smoke, ranks, equal, ours, attention, conformance), "where": (kernels, speed), "safety": (sanitize, shared, profile)}
+def costs(m, say):
+    profiler = m.bundle / "bin/tessera-profile"
+    if not m.emulated:  # there, nvidia-smi shows no device
+        m.run(profiler, "--device", "cuda", "--write-topology", m.report / "topology.json")
+        say(f"```\n{(m.report / 'topology.json').read_text().strip()}\n```")
+    for plan in m.timed():
+        profile = m.report / f"profile-{plan['plan']}.json"
+        m.run(profiler, m.bundle / "phases" / f"{plan['plan']}.mlir", "--device", "cuda", "--mesh", "1", "--quiet", "-o", profile, timeout=200)
+        say(f"- {profile.name}: {len(json.loads(profile.read_text())['kernels'])} kernels")
+
+
+CALLS = {"facts": (machine, smoke, ranks, equal, ours, attention, conformance), "where": (kernels, speed), "safety": (sanitize, shared, profile, costs)}
 SECTIONS = {f.__name__: f for sections in CALLS.values() for f in sections}
 DEVICE_ONLY = ("kernels", "sanitize")
 MINUTES = 9  # of a call

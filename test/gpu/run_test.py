@@ -41,6 +41,14 @@ else:
     print("All tests passed (9 assertions in 3 test cases)")
 """
 
+PROFILER = """#!/usr/bin/env python3
+import sys
+args = sys.argv[1:]
+assert args[args.index("--device") + 1] == "cuda"
+to = args.index("--write-topology" if "--write-topology" in args else "-o")
+open(args[to + 1], "w").write('{"kernels": {"graph.add 3->3 f32": 1e-6}}')
+"""
+
 # Nsight Compute: what the program says stands before the table. Units are chosen by size unless they are asked for.
 NCU = """#!/usr/bin/env python3
 import sys
@@ -86,6 +94,7 @@ class Context:
             made.mkdir(parents=True)
         executable(self.bundle / "bin/tessera-run", PROGRAM)
         executable(self.bundle / "bin/backend_conformance", SUITE)
+        executable(self.bundle / "bin/tessera-profile", PROFILER)
         executable(self.bundle / "bin/device_nccl", "#!/bin/sh\necho All tests passed\n")
         shutil.copy(shutil.which("true"), self.bundle / "lib/libtessera_cuda.so")
         for name, text in (("ncu", NCU), ("nvidia-smi", SMI), ("compute-sanitizer", SANITIZER)):
@@ -173,7 +182,8 @@ def attention_of_the_library_is_held_against_the_generated_kernels(c):
 
 def safety_says_what_the_sanitizer_says(c):
     said = c.run("safety")
-    in_order(said, "## sanitize", "- memcheck, tiny-1-f32: ERROR SUMMARY: 0 errors", "- racecheck, RowChains", "## shared", "## profile")
+    in_order(said, "## sanitize", "- memcheck, tiny-1-f32: ERROR SUMMARY: 0 errors", "- racecheck, RowChains", "## shared", "## profile", "## costs", "graph.add",
+             "- profile-bert_large-1-bf16.json: 1 kernels")
 
 
 def wrong_sections_are_refused(c):
