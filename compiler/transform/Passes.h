@@ -29,9 +29,9 @@ namespace tessera::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/transform/Passes.h.inc"
 
-/// The segments that the level full of graph-recompute recomputes, each with its cost, in descending order of bytes
-/// freed per cost.
-std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
+/// The segments that the level full of graph-recompute recomputes for so many stages, each with its cost, in descending
+/// order of bytes freed per cost.
+std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func, int64_t stages,
                                                         llvm::function_ref<double(mlir::Operation *)> cost);
 
 /// The names of views begin so that may keep a copy, and of those that the backward half reads (graph-expire-copies).

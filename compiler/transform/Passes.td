@@ -101,6 +101,7 @@ def RecomputePass : GraphPass<"graph-recompute"> {
   let options = [
     Option<"level", "level", "std::string", "\"full\"", "none, cheap or full">,
     ListOption<"segments", "segments", "int64_t", "Of the level full, only these (from 0); none: all">,
+    Option<"stages", "stages", "int64_t", "1", "Of the level full: as many segments, or a multiple">,
   ];
 }
 

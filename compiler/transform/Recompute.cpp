@@ -13,8 +13,9 @@
 // "full":  the forward half is cut into segments at places that few bytes cross. The values that cross a cut are kept,
 //          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
 //          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
-//          the bytes of the largest segment. Segments also end where stages do that the model file gives. The option
-//          `segments` selects the segments that run again.
+//          the bytes of the largest segment. The option `segments` selects the segments that run again. A segment
+//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, so
+//          that even stages are possible. Segments also end where stages do that the model file gives.
 //
 // The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
 // Small values (statistics) are kept, so that no sum over ranks runs twice.
@@ -47,7 +48,7 @@ namespace {
 
 /// A value is always kept if it has less than 1 / kSmall of the bytes of the largest one.
 constexpr int64_t kSmall = 32;
-/// The most segments that are tried. More would gain nothing on known networks.
+/// The most segments that are tried, if there are no more stages. More would gain nothing on known networks.
 constexpr int kMaxSegments = 64;
 
 int64_t bytesOf(Value v) {
@@ -59,7 +60,7 @@ bool isCheap(Operation *op) { return isElementwise(op) || isView(op) || isStretc
 
 class Recomputation {
 public:
-  explicit Recomputation(func::FuncOp func) : block_(func.getBody().front()) {
+  explicit Recomputation(func::FuncOp func, int stages = 1) : stages_(stages), block_(func.getBody().front()) {
     const FunctionFlow flow(func);
     for (auto [i, op] : llvm::enumerate(flow.operators))
       if (flow.parts > 1 && flow.flow.steps[i].section == Section::Begin)
@@ -236,7 +237,7 @@ private:
     }
     std::vector<int> best;
     int64_t least = kept[n];
-    for (int segments = 2; segments <= kMaxSegments; ++segments) {
+    for (int segments = std::max(2, stages_); segments <= std::max(kMaxSegments, stages_); segments += stages_) {
       std::vector<int> cuts;
       int64_t total = 0, largest = 0;
       for (int s = 1; s < segments; ++s) {
@@ -318,6 +319,7 @@ private:
                           [&](OpOperand &use) { return isGradient(use.getOwner()) && !made.contains(use.getOwner()); });
   }
 
+  const int stages_; // that segments must not lie across
   Block &block_;
   std::vector<Operation *> forward_;
   DenseMap<Operation *, int> position_; // in forward_; looked up only
@@ -355,7 +357,7 @@ private:
       Recomputation(getOperation()).cheap();
     } else if (level == "full") {
       const SmallVector<int64_t> which(segments.begin(), segments.end());
-      const int count = Recomputation(getOperation()).full(which);
+      const int count = Recomputation(getOperation(), int(stages)).full(which);
       bool backward = false;
       getOperation().walk([&](Operation *op) { backward |= op->hasAttr(kGradOfAttr); });
       for (int64_t s : which)
@@ -374,8 +376,9 @@ private:
 
 } // namespace
 
-std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func, function_ref<double(Operation *)> cost) {
-  return Recomputation(func).segmentsByWorth(cost);
+std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func, int64_t stages,
+                                                        function_ref<double(Operation *)> cost) {
+  return Recomputation(func, int(stages)).segmentsByWorth(cost);
 }
 
 } // namespace tessera::compiler

@@ -351,6 +351,19 @@ def stages_are_chosen(c):
 
 
 @case
+def stages_are_even_where_layers_run_again(c):
+    """What runs again is not cut, and yet there are six even stages of six layers."""
+    model, data = small_gpt(c)
+    def idle(level):
+        text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--topology", "cpu", "--mesh", "stage=6", "--dim", "batch=480",
+                     "--train", "--accumulate", 12, "--recompute", level, "--search-only")
+        return float(re.search(r"^pipeline .* bubble ([0-9.]+) %", text, re.M)[1])
+    none, full = idle("none"), idle("full")
+    expect(full <= none, f"{full} % idle, without it {none} %")
+    c.same(model, (("stage=6", "1"),), 4, data, "--inputs", "ids", "--recompute", "full", rows=32)
+
+
+@case
 def a_search_counts_what_a_stage_holds(c):
     """The first stage of four holds four micro-batches: one more search that counts them finds a plan that fits."""
     model, _ = small_gpt(c)

@@ -45,6 +45,11 @@ static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &ass
   };
 }
 
+/// Of the pipeline, on all its places; without one, 1.
+static int64_t stagesOf(const Compilation &run) {
+  return run.pipeline ? run.places() * run.pipeline->options.chunks : 1;
+}
+
 /// `once`: what was found of it under Compilation::onlyOnce.
 static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                              const Recomputed &again, FitProgram fit,
@@ -54,7 +59,9 @@ static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, 
   OwningOpRef<ModuleOp> program; // null: `module`, of which `fit` makes copies
   if (again.level != "none") {
     program = module.clone();
-    if (llvm::Error e = recompute(run, *program, again))
+    Recomputed inStages = again;
+    inStages.stages = stagesOf(run);
+    if (llvm::Error e = recompute(run, *program, inStages))
       return e;
   }
   llvm::Expected<FittedProgram> fitted = fit(run, program ? *program : module, assign, std::move(once));
@@ -104,7 +111,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     return double(best->report.total()) <= kSqueezed * double(*unlimited);
   };
   trials.segments = [&] {
-    return compiler::segmentsByWorth(*module.getOps<func::FuncOp>().begin(), timeOnOneRank(assign));
+    return compiler::segmentsByWorth(*module.getOps<func::FuncOp>().begin(), stagesOf(run), timeOnOneRank(assign));
   };
   if (llvm::Error e = tryRecomputation(trials))
     return e;
