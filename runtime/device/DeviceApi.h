@@ -100,8 +100,9 @@ typedef struct {
 } TesseraConv;
 
 /* The tensors of attention: y = softmax(scale * q k^T + bias) v per batch and head, and its gradient. Statistics are the
-   logarithm of each row's sum of exponentials, delta is dy . y of each row, which the gradient writes; both are F32,
-   [batch, head, row]. Keep is what dropout keeps, 1 or 0 of the type of q, [batch, head, row, key]. */
+   logarithm of each row's sum of exponentials, delta is what the gradient writes of each row, dy . y and with dropout
+   dy . y / keepScale; both are F32, [batch, head, row]. Keep is what dropout keeps, 1 or 0 of the type of q,
+   [batch, head, row, key]. */
 enum {
   TESSERA_ATTENTION_Q = 0,
   TESSERA_ATTENTION_K,
@@ -124,8 +125,8 @@ enum {
    the first eight tensors lie as many elements apart as `apart` says [tensor][batch, head, row]; the elements of a
    row lie side by side. causal: a row sees the keys up to its own number, and the probability of the others is 0.
    biasType: F32, or that of q; 0: there is none. Its elements are biasApart apart by batch, head, row and key; 0: it is
-   stretched. dropout: of attention alone; probabilities are multiplied by keep and keepScale before they are multiplied with v. They are
-   rounded to the type of q for that. All tensors begin at multiples of 16 bytes. */
+   stretched. dropout: probabilities are multiplied by keep and keepScale before they are multiplied with v. They are
+   rounded to the type of q for that. A gradient with dropout is not causal. All tensors begin at multiples of 16 bytes. */
 typedef struct {
   int32_t gradient, dtype, causal, statistics;
   int32_t biasType, dropout;

@@ -11,7 +11,7 @@ import sys
 from cases import Programs, case, main
 
 # name -> launches and bytes of a training step in bfloat16, on one device
-GPT2, RESNET50, BERT_LARGE = (303, 31.5e9), (403, 45.2e9), (696, 90.2e9)
+GPT2, RESNET50, BERT_LARGE = (303, 31.5e9), (403, 45.2e9), (672, 90.2e9)
 
 
 def expect(condition, message):
@@ -52,12 +52,12 @@ def resnet50_holds_its_figures(c):
 
 @case
 def bert_large_with_dropout_holds_its_figures(c):
-    """No scores of a layer are in memory: attention is the library's, with what dropout keeps as an operand, and its gradient is generated."""
+    """No scores of a layer are in memory: attention is the library's, with what dropout keeps as an operand, and so is its gradient, which has it from a copy in 16 bits."""
     c.run(sys.executable, c.models / "networks.py", "bert", "-o", c.folder / "bert.onnx", "batch=16")
     c.compile(c.folder / "bert.onnx", "--inputs", "ids,segments", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.0001,weight_decay=0.01",
               "--precision", "bf16")
     kinds = c.counted()["kinds"]
-    expect(kinds["attention (library)"]["launches"] == 24 and kinds["attention_grad"]["launches"] == 3 * 24, kinds.keys())
+    expect(kinds["attention (library)"]["launches"] == 24 and kinds["attention_grad (library)"]["launches"] == 24, kinds.keys())
     c.holds(BERT_LARGE)
 
 

@@ -191,16 +191,18 @@ struct AttentionRows {
   /// Adds what a row of q contributes to the gradients, which lie densely: [batch, head, row, element].
   void backward(int64_t batch, int64_t head, int64_t row, std::vector<double> (&sums)[3]) const {
     const double delta = dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_Y, head, row, batch, w.width);
-    static_cast<float *>(o.tensors[TESSERA_ATTENTION_DELTA])[line(batch, head, row)] = float(delta);
+    static_cast<float *>(o.tensors[TESSERA_ATTENTION_DELTA])[line(batch, head, row)] =
+        float(w.dropout ? delta / w.keepScale : delta);
     const double statistics =
         static_cast<const float *>(o.tensors[TESSERA_ATTENTION_STATISTICS])[line(batch, head, row)];
     const std::vector<double> s = scores(batch, head, row);
     for (size_t k = 0; k < s.size(); ++k) {
       const auto key = int64_t(k);
-      const double p = std::exp(s[k] - statistics);
+      const double p = std::exp(s[k] - statistics), factor = kept(batch, head, row, key);
       const double ds =
           w.scale * p *
-          (dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_V, keyHead(head), key, batch, w.width) - delta);
+          (factor * dot(TESSERA_ATTENTION_DY, head, row, TESSERA_ATTENTION_V, keyHead(head), key, batch, w.width) -
+           delta);
       const int64_t meets = (batch * w.keyHeads + keyHead(head)) * w.keys + key;
       for (int64_t i = 0; i < w.depth; ++i) {
         sums[0][size_t(line(batch, head, row) * w.depth + i)] +=
@@ -208,7 +210,7 @@ struct AttentionRows {
         sums[1][size_t(meets * w.depth + i)] += ds * at(TESSERA_ATTENTION_Q, batch, head, row, i);
       }
       for (int64_t i = 0; i < w.width; ++i)
-        sums[2][size_t(meets * w.width + i)] += p * at(TESSERA_ATTENTION_DY, batch, head, row, i);
+        sums[2][size_t(meets * w.width + i)] += p * factor * at(TESSERA_ATTENTION_DY, batch, head, row, i);
     }
   }
   void storeAll(int32_t which, int64_t heads, int64_t rows, int64_t width, const std::vector<double> &sums) const {
@@ -299,8 +301,8 @@ int32_t createAttention(TesseraDevice *, const TesseraAttention *what, TesseraOp
         return fail(m, "attention whose rows do not begin at multiples of 16 bytes");
   if (what->gradient && what->biasType && (what->biasApart[2] == 0 || what->biasApart[3] == 0))
     return fail(m, "a gradient with a bias of no rows or keys of its own, which cuDNN computes wrong");
-  if (what->gradient && what->dropout)
-    return fail(m, "a gradient with dropout, which cuDNN computes wrong");
+  if (what->gradient && what->dropout && what->causal)
+    return fail(m, "a gradient with dropout below a causal mask, which cuDNN computes wrong");
   // Some is refused, so that parts of the batch and the backend's own kernels are tried too.
   if ((what->keys + what->depth) % 3 == 0 || (what->gradient && what->batches > 1 && what->width % 3 == 0))
     return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);

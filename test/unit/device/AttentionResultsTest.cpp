@@ -190,6 +190,37 @@ TEST_CASE("the library writes the gradients of 16 bits side by side") {
     }
 }
 
+TEST_CASE("the library computes the gradient with dropout, below a causal mask by a bias") {
+  for (const bool causal : {false, true})
+    for (const plan::DType type : {plan::BF16, plan::F16})
+      for (const plan::DType keepType : {plan::BOOL, type}) {
+        Program c;
+        auto shape = [](int64_t n) { return Shape{2, 20, 3, n}; };
+        Attributes attributes = {{"scale", 0.5}, {"rows_first", int64_t(1)}, {"keep_scale", 1.25}};
+        if (causal)
+          attributes.insert({{"causal", int64_t(1)}, {"outside", -1e9}, {"start", int64_t(0)}});
+        const std::vector<uint32_t> results = {c.p.buffer(type, shape(24)), c.p.buffer(type, shape(24)),
+                                               c.p.buffer(type, shape(8))};
+        std::vector<uint32_t> operands;
+        for (int64_t n : {8, 24, 24, 8, 8})
+          operands.push_back(c.input(shape(n), type));
+        operands.push_back(c.input({2, 3, 20}, plan::F32, 6));
+        operands.push_back(c.p.buffer(keepType, {2, 3, 20, 20}));
+        for (int64_t i = 0; i < int64_t(2) * 3 * 20 * 20; ++i)
+          c.inputs[operands.back()].push_back(double(c.random() % 2));
+        c.p.kernel("attention_grad", operands, results, attributes);
+        c.p.kernel("concat", {results[0], results[1], results[2]}, {c.output(shape(56), type)}, {{"dim", int64_t(3)}});
+        CHECK(c.places() == Places{1, 1});
+        std::vector<std::string> steps;
+        const std::vector<Values> found = c.p.run("cuda", c.inputs, c.wanted, {}, &steps),
+                                  expected = c.p.run("reference", c.inputs, c.wanted);
+        INFO(steps[1]);
+        CHECK(steps[1].find("cuDNN") != std::string::npos);
+        for (size_t i = 0; i < expected[0].size(); ++i)
+          REQUIRE(found[0][i] == Approx(expected[0][i]).epsilon(0.01).margin(1e-3));
+      }
+}
+
 TEST_CASE("gradients that are not all beside each other stay apart") {
   Attention a(true);
   std::vector<uint32_t> d = a.backward();

@@ -57,21 +57,25 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
   call.outputs = {to};
   if (from.elements() == 0)
     return;
+  const uint64_t copied = (at(from.data).scratch ? from : to).bytes();
   if (from.dtype != to.dtype) {
     const Shape flat = {from.elements()};
     ExpressionCode code;
     code.domain = flat;
     code.inputs.push_back({from.dtype, flat});
     code.results.push_back({0, plan::NONE, to.dtype, flat});
-    for (Action &action : bindExpression(code, call).actions)
+    for (Action &action : bindExpression(code, call).actions) {
+      if (auto *launch = std::get_if<Launch>(&action))
+        launch->copied = copied;
       kernel.actions.push_back(std::move(action));
+    }
     return;
   }
   if (to.elements() > from.elements())
     kernel.actions.emplace_back(FillBytes{at(to.data), to.bytes()});
   const StridedCopy copy = copyBetween(from, to);
   Launch launch = launchLoop(stridedCopy(copy), elementCount(copy.sizes), {at(from.data), at(to.data)});
-  launch.copied = (at(from.data).scratch ? from : to).bytes();
+  launch.copied = copied;
   kernel.actions.push_back(std::move(launch));
 }
 

@@ -67,9 +67,14 @@ void describe(const Action &action, const std::map<uint64_t, uint64_t> &own, Dev
     const auto rows = uint64_t(w.heads * w.rows), keys = uint64_t(w.keyHeads * w.keys), depth = uint64_t(w.depth),
                width = uint64_t(w.width);
     const uint64_t elements = (rows + keys) * (depth + width), passes = w.gradient ? 2 : 1;
+    const int64_t scoreSizes[4] = {w.batches, w.heads, w.rows, w.keys};
+    uint64_t bias = w.biasType ? uint64_t(bitsOf(w.biasType)) / 8 : 0;
+    for (size_t d = 0; d < 4; ++d)
+      bias *= w.biasApart[d] ? uint64_t(scoreSizes[d]) : 1;
+    const uint64_t keep = w.dropout ? uint64_t(w.batches) * rows * uint64_t(w.keys) * uint64_t(bitsOf(w.dtype)) / 8 : 0;
     work.bytes = uint64_t(w.batches) * (elements * passes * uint64_t(bitsOf(w.dtype)) / 8 +
                                         (w.gradient || w.statistics ? 4 * rows * passes : 0)) +
-                 at(attention->tensors[TESSERA_ATTENTION_BIAS]) + at(attention->tensors[TESSERA_ATTENTION_KEEP]);
+                 bias + keep;
   } else if (const auto *copy = std::get_if<CopyBytes>(&action)) {
     work.bytes = 2 * copy->bytes;
   } else if (const auto *fill = std::get_if<FillBytes>(&action)) {
