@@ -11,7 +11,7 @@ import sys
 from cases import Programs, case, main
 
 # name -> launches and bytes of a training step in bfloat16, on one device
-GPT2, RESNET50, BERT_LARGE = (303, 31.5e9), (403, 45.2e9), (672, 90.2e9)
+GPT2, RESNET50, BERT_LARGE = (303, 31.5e9), (464, 47.0e9), (672, 90.2e9)
 
 
 def expect(condition, message):
@@ -45,8 +45,12 @@ def gpt2_holds_its_figures(c):
 @case
 def resnet50_holds_its_figures(c):
     c.compile(c.models / "resnet50_224_train.onnx", "--dim", "batch=128", "--precision", "bf16", "--optimizer", "sgd:lr=0.001,momentum=0.9,weight_decay=0.0005")
-    copies = c.counted()["kinds"]["conv_weight_grad"]  # of the stem's images, around the library's call
-    expect(copies["launches"] == 3 and copies["flops"] == 0, copies)
+    # The stem's windows are unfolded, in 16 parts, which count as memory; sums of products, and the filters in rows of their own, are copies, too.
+    kinds = c.counted()["kinds"]
+    expect(kinds["conv_weight_grad"]["launches"] == 16 + 1 and kinds["conv_weight_grad"]["flops"] == 0, kinds["conv_weight_grad"])
+    expect(kinds["conv"]["launches"] == 16 + 2 and kinds["conv"]["flops"] == 0, kinds["conv"])
+    unfolded = 128 * 112 * 112 * 152 * 2
+    expect(unfolded < kinds["conv"]["bytes"] < 1.1 * unfolded, kinds["conv"])
     c.holds(RESNET50)
 
 

@@ -1,10 +1,11 @@
-// Convolutions and their gradients by cuDNN, and by cuBLASLt where they are products of matrices. Generated direct
-// kernels do negative padding and what cuDNN refuses. They use one thread per result and are made to be right, not
-// fast.
+// Convolutions and their gradients by cuDNN, and by cuBLASLt where they are products of matrices or become some.
+// Generated direct kernels do negative padding and what cuDNN refuses. They use one thread per result and are made to
+// be right, not fast.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/Copies.h"
 #include "runtime/backend/cuda/bind/LoopTable.h"
 #include "runtime/backend/cuda/bind/Windows.h"
+#include "runtime/backend/cuda/bind/conv/UnfoldedConv.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
@@ -136,6 +137,9 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
     if (what.kind != 1 || isOnePoint(g))
       if (std::optional<CudaKernel> matrices = product(call, g, what))
         choices.push_back(std::move(*matrices));
+    if (last)
+      if (std::optional<CudaKernel> unfolded = bindUnfolded(call, g))
+        choices.push_back(std::move(*unfolded));
   }
   if (fits && work > 0 && !wrong) {
     CudaKernel kernel;
