@@ -327,15 +327,8 @@ TEST_CASE("neighbouring elements of loops and rows are moved by one instruction"
     const std::string wide = ptx(source(plan::F32, 2048, 1024, rows)), half = ptx(source(plan::BF16, 2048, 1024, rows));
     CHECK(has(wide, {"ld.global.nc.v4.f32", "ld.global.nc.v4.b32", "ld.global.nc.v2.b64"}));
     CHECK(has(wide, {"st.global.v4.f32", "st.global.v4.b32", "st.global.v2.b64"}));
-    if (rows) { // eight elements; of loops a thread has four
-      CHECK(has(half, {"ld.global.nc.v4.u32", "ld.global.nc.v4.b32", "ld.global.nc.v2.u64", "ld.global.nc.v2.b64"}));
-      CHECK(has(half, {"st.global.v4.u32", "st.global.v4.b32", "st.global.v2.u64", "st.global.v2.b64"}));
-    } else {
-      CHECK(has(half, {"ld.global.nc.v4.u16", "ld.global.nc.v4.b16", "ld.global.nc.v2.u32", "ld.global.nc.v2.b32",
-                       "ld.global.nc.u64", "ld.global.nc.b64"}));
-      CHECK(has(half, {"st.global.v4.u16", "st.global.v4.b16", "st.global.v2.u32", "st.global.v2.b32", "st.global.u64",
-                       "st.global.b64"}));
-    }
+    CHECK(has(half, {"ld.global.nc.v4.u32", "ld.global.nc.v4.b32", "ld.global.nc.v2.u64", "ld.global.nc.v2.b64"}));
+    CHECK(has(half, {"st.global.v4.u32", "st.global.v4.b32", "st.global.v2.u64", "st.global.v2.b64"}));
     // Rows that do not all begin at a multiple of four elements are read one by one.
     CHECK_FALSE(has(ptx(source(plan::F32, 2048, 1023, true)), {"ld.global.nc.v4"}));
   }

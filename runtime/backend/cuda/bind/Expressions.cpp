@@ -94,14 +94,22 @@ public:
     return list;
   }
 
-  /// Whether a thread of a loop may do neighbouring points: what is no element for each of them is small, and so in a
-  /// cache.
-  bool mayDoNeighbours() const {
+  /// Whether a thread of a loop may do neighbouring points: what is not read for all of them by one access is small, and
+  /// so in a cache.
+  bool mayDoNeighbours(const std::vector<bool> &together) const {
     constexpr int64_t kSmall = 16; // points for each element
     for (size_t i = 0; i < e_.inputs.size(); ++i)
-      if (live_[i] && !liesAlong(i) && elementCount(e_.inputs[i].view) * kSmall > elementCount(e_.domain))
+      if (live_[i] && !liesAlong(i) && !together[i] &&
+          elementCount(e_.inputs[i].view) * kSmall > elementCount(e_.domain))
         return false;
     return true;
+  }
+  /// Whether the elements of an input that belong to `each` points, from a multiple of it on, lie side by side.
+  bool liesBeside(size_t input, int64_t each) const {
+    const Shape &strides = nest_.strides[slots_.at(input)];
+    return liesAlong(input) ||
+           (!strides.empty() && strides.back() == 1 && nest_.sizes.back() % each == 0 &&
+            std::all_of(strides.begin(), strides.end() - 1, [&](int64_t stride) { return stride % each == 0; }));
   }
   /// Whether element i of an input belongs to point i.
   bool liesAlong(size_t input) const {
@@ -119,8 +127,13 @@ public:
   }
   const Shape &strides(size_t input) const { return nest_.strides[slots_.at(input)]; }
   plan::DType typeOf(size_t input) const { return e_.inputs[input].type; }
-  /// The element of an input at the indices x0, x1, ...
+  /// The element of an input at the indices x0, x1, ..., or f0, f1, ...
   std::string element(size_t input) const { return "in" + std::to_string(input) + "[" + address(input) + "]"; }
+  std::string place(size_t input, const std::string &prefix) const {
+    return addressCode(nest_.strides[slots_.at(input)], type_, prefix);
+  }
+  /// The code that splits `first` into f0, f1, ...
+  std::string firstIndices() const { return indexCode(nest_.sizes, "first", type_, "f"); }
 
   /// Whether four neighbouring points, from a multiple of four on, have random numbers of one counter each.
   bool drawsByFour() const {
@@ -199,10 +212,10 @@ private:
   IndexType type_;
 };
 
-/// Whether four neighbouring elements are one access.
-bool isAccess(plan::DType type, const Place &place) {
-  const auto bytes = uint64_t(bytesPerElement(type));
-  return bytes <= 4 && place.value % (4 * bytes) == 0 && place.perIndex % (4 * bytes) == 0;
+/// Whether `each` neighbouring elements are one access, of at most 16 bytes.
+bool isAccess(plan::DType type, const Place &place, int64_t each) {
+  const uint64_t bytes = uint64_t(bytesPerElement(type)) * uint64_t(each);
+  return bytes <= uint64_t(kAccessBytes) && place.value % bytes == 0 && place.perIndex % bytes == 0;
 }
 
 Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
@@ -213,16 +226,37 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
   loop.parameters = code.parameters(call, arguments);
   loop.index = code.type();
   loop.apart = apart;
-  const bool neighbours = code.mayDoNeighbours();
-  for (size_t p = 0; p < loop.parameters.size(); ++p) {
-    const auto input = size_t(std::stoul(loop.parameters[p].name.substr(2)));
-    loop.parameters[p].together = neighbours && code.liesAlong(input) && isAccess(e.inputs[input].type, arguments[p]);
+  // Eight points for a thread where that makes no access smaller than four points would.
+  const std::vector<size_t> inputs = code.inputs();
+  std::vector<bool> together(e.inputs.size(), false);
+  auto mark = [&](int64_t each) {
+    bool all = true;
+    for (size_t p = 0; p < inputs.size(); ++p) {
+      together[inputs[p]] = code.liesBeside(inputs[p], each) && isAccess(code.typeOf(inputs[p]), arguments[p], each);
+      all = all && (together[inputs[p]] || !code.liesBeside(inputs[p], 4));
+    }
+    for (size_t i = 0; i < rs.size(); ++i)
+      all = all && (!code.isStoredAlong(i) || isAccess(code.result(i).type, outputs[rs[i]], each));
+    return all;
+  };
+  for (const int64_t each : {8, 4})
+    if (loop.each = each; mark(each))
+      break;
+  const bool neighbours = code.mayDoNeighbours(together);
+  for (size_t p = 0; p < inputs.size(); ++p) {
+    loop.parameters[p].together = neighbours && together[inputs[p]];
+    if (!loop.parameters[p].together || code.liesAlong(inputs[p]))
+      continue;
+    loop.parameters[p].place = code.place(inputs[p], "x");
+    loop.parameters[p].firstPlace = code.place(inputs[p], "f");
+    loop.firstIndices = code.firstIndices();
   }
   std::string stores;
   for (size_t i = 0; i < rs.size(); ++i) {
     const std::string name = "out" + std::to_string(i);
-    loop.parameters.push_back({memoryType(code.result(i).type), name,
-                               neighbours && code.isStoredAlong(i) && isAccess(code.result(i).type, outputs[rs[i]])});
+    loop.parameters.push_back(
+        {memoryType(code.result(i).type), name,
+         neighbours && code.isStoredAlong(i) && isAccess(code.result(i).type, outputs[rs[i]], loop.each)});
     stores += name + "[" + code.placeOf(i) + "] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     arguments.push_back(outputs[rs[i]]);
   }

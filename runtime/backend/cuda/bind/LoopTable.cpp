@@ -7,7 +7,7 @@ namespace tessera::rt::cuda {
 Launch launchLoop(PointLoop loop, int64_t points, std::vector<Place> arguments) {
   Launch launch;
   launch.source = loop.source(points);
-  launch.grid[0] = PointLoop::blocks(points);
+  launch.grid[0] = loop.blocks(points);
   launch.arguments = std::move(arguments);
   launch.loop = std::make_shared<const PointLoop>(std::move(loop));
   launch.points = points;
@@ -24,10 +24,11 @@ Launch inOneTable(const std::vector<const Launch *> &launches) {
   Launch all;
   all.source = launches.front()->loop->tableSource();
   all.table.push_back(launches.size());
+  const int64_t perBlock = launches.front()->loop->pointsPerBlock();
   uint64_t blocks = 0;
   for (const Launch *launch : launches) {
     all.table.push_back(blocks);
-    blocks += uint64_t(launch->points + kPointsPerBlock - 1) / kPointsPerBlock;
+    blocks += uint64_t((launch->points + perBlock - 1) / perBlock);
   }
   for (const Launch *launch : launches) {
     all.table.push_back(uint64_t(launch->points));

@@ -50,9 +50,9 @@ private:
   using Groups = std::map<std::string, std::vector<Waiting>>; // by code
 
   static std::string keyOf(const PointLoop &loop) {
-    std::string key = loop.index.name() + (loop.apart ? " apart" : "") + "\n";
+    std::string key = loop.index.name() + (loop.apart ? " apart " : " ") + std::to_string(loop.each) + "\n";
     for (const PointLoop::Parameter &p : loop.parameters)
-      key += p.type + " " + p.name + (p.together ? " together\n" : "\n");
+      key += p.type + " " + p.name + (p.together ? " together " + p.firstPlace + "\n" : "\n");
     return key + loop.body;
   }
 

@@ -7,11 +7,11 @@ namespace tessera::rt::cuda {
 
 namespace {
 
-constexpr int64_t kPerThread = kPointsPerBlock / 256;
-
-/// Four elements as one access.
-constexpr const char *kFour = "template <typename T> struct alignas(4 * sizeof(T)) Four { T e[4]; };\n";
-static_assert(kPerThread == 4);
+/// Several elements as one access.
+std::string declarations(const PointLoop &loop) {
+  const std::string n = std::to_string(loop.each);
+  return "template <typename T> struct alignas(" + n + " * sizeof(T)) Side { T e[" + n + "]; };\n";
+}
 
 bool isTogether(const PointLoop &loop) {
   return std::ranges::any_of(loop.parameters, [](const PointLoop::Parameter &p) { return p.together; });
@@ -23,39 +23,41 @@ std::string replaced(std::string text, const std::string &what, const std::strin
   return text;
 }
 
-/// The points that a thread does of the kPointsPerBlock of its block, from `first` on. Where all of them are there, no
-/// condition stands between: then a thread's loads are all on their way before it uses the first. The hardware needs
-/// that to move memory as fast as it can. `first | part` tells the compiler that neighbours have one `i >> 2`.
+/// The points that a thread does of those of its block, from `first` on. Where all of them are there, no condition
+/// stands between: then a thread's loads are all on their way before it uses the first. The hardware needs that to move
+/// memory as fast as it can. `first | part` tells the compiler that neighbours have one `i >> 2`.
 std::string pointsOfThread(const PointLoop &loop, const std::string &points) {
-  const std::string type = loop.index.name(), parts = std::to_string(kPerThread) + "u";
+  const std::string type = loop.index.name(), parts = std::to_string(loop.each) + "u";
   const bool together = isTogether(loop);
-  const std::string apart = together ? "1u" : "256u", last = together ? "3u" : std::to_string(kPointsPerBlock - 256);
+  const std::string apart = together ? "1u" : "256u", last = std::to_string((loop.each - 1) * (together ? 1 : 256));
   std::string body = loop.body, loads, stores;
   for (const PointLoop::Parameter &p : loop.parameters) {
     if (!p.together)
       continue;
     const bool read = p.type.starts_with("const ");
-    const std::string four = p.name + "_4", as = "Four<" + (read ? p.type.substr(6) : p.type) + ">";
-    body = replaced(std::move(body), p.name + "[i]", four + ".e[part]");
-    loads += (read ? "const " : "") + as + " " + four +
-             (read ? " = *(const " + as + " *)(" + p.name + " + first)" : "") + ";\n";
+    const std::string side = p.name + "_side", as = "Side<" + (read ? p.type.substr(6) : p.type) + ">";
+    body = replaced(std::move(body), p.name + "[" + p.place + "]", side + ".e[part]");
+    loads += (read ? "const " : "") + as + " " + side +
+             (read ? " = *(const " + as + " *)(" + p.name + " + " + p.firstPlace + ")" : "") + ";\n";
     if (!read)
-      stores += "*(" + as + " *)(" + p.name + " + first) = " + four + ";\n";
+      stores += "*(" + as + " *)(" + p.name + " + " + p.firstPlace + ") = " + side + ";\n";
   }
-  return "if (first + " + last + " < " + points + ") {\n" + loads + "#pragma unroll\nfor (u32 part = 0; part < " +
-         parts + "; ++part) {\nconst " + type + " i = first" + (together ? " | part" : " + part * 256u") + ";\n" +
-         body + "}\n" + stores + "} else {\n#pragma unroll 1\nfor (" + type + " i = first; i < " + points +
+  return "if (first + " + last + "u < " + points + ") {\n" + loop.firstIndices + loads +
+         "#pragma unroll\nfor (u32 part = 0; part < " + parts + "; ++part) {\nconst " + type + " i = first" +
+         (together ? " | part" : " + part * 256u") + ";\n" + body + "}\n" + stores +
+         "} else {\n#pragma unroll 1\nfor (" + type + " i = first; i < " + points +
          (together ? " && i < first + " + parts : "") + "; i += " + apart + ") {\n" + loop.body + "}\n}\n";
 }
 
 /// A thread's first point within its block.
-std::string firstOfThread(const PointLoop &loop) { return isTogether(loop) ? "threadIdx.x * 4u" : "threadIdx.x"; }
+std::string firstOfThread(const PointLoop &loop) {
+  return isTogether(loop) ? "threadIdx.x * " + std::to_string(loop.each) + "u" : "threadIdx.x";
+}
 
 } // namespace
 
-uint32_t PointLoop::blocks(int64_t points) {
-  return points < kOnePointEach ? blocksFor(points)
-                                : blocksFor((points + kPointsPerBlock / 256 - 1) / (kPointsPerBlock / 256));
+uint32_t PointLoop::blocks(int64_t points) const {
+  return blocksFor(points < kOnePointEach ? points : (points + each - 1) / each);
 }
 
 std::string PointLoop::source(int64_t points) const {
@@ -63,12 +65,12 @@ std::string PointLoop::source(int64_t points) const {
   for (const Parameter &p : parameters)
     signature += (signature.empty() ? "" : ", ") + p.type + (apart ? " *__restrict__ " : " *") + p.name;
   const std::string type = index.name(), end = index.literal(points);
-  const std::string head = prelude() + (isTogether(*this) ? kFour : "") +
+  const std::string head = prelude() + (isTogether(*this) ? declarations(*this) : "") +
                            "extern \"C\" __global__ void __launch_bounds__(256) k(" + signature + ") {\n";
   if (points < kOnePointEach)
     return head + "for (" + type + " i = blockIdx.x * (" + type + ")256 + threadIdx.x; i < " + end +
            "; i += gridDim.x * (" + type + ")256) {\n" + body + "}\n}\n";
-  const std::string block = "(" + type + ")" + std::to_string(kPointsPerBlock);
+  const std::string block = "(" + type + ")" + std::to_string(pointsPerBlock());
   return head + "for (" + type + " first = blockIdx.x * " + block + " + " + firstOfThread(*this) + "; first < " + end +
          "; first += gridDim.x * " + block + ") {\n" + pointsOfThread(*this, end) + "}\n}\n";
 }
@@ -80,14 +82,14 @@ std::string PointLoop::tableSource() const {
     pointers += parameters[p].type + (apart ? " *__restrict__ " : " *") + parameters[p].name + " = (" +
                 parameters[p].type + " *)own[" + std::to_string(p + 1) + "];\n";
   // The last loop that begins at this block or before it is the block's.
-  return prelude() + (isTogether(*this) ? kFour : "") +
+  return prelude() + (isTogether(*this) ? declarations(*this) : "") +
          "extern \"C\" __global__ void __launch_bounds__(256) k(const u64 *__restrict__ table) {\n"
          "const u32 loops = (u32)table[0];\nu32 mine = 0, end = loops;\nwhile (end - mine > 1u) {\n"
          "const u32 middle = (mine + end) / 2u;\nif (table[1u + middle] <= blockIdx.x)\nmine = middle;\nelse\n"
          "end = middle;\n}\nconst u64 *__restrict__ own = table + 1u + loops + mine * " +
          std::to_string(parameters.size() + 1) + "u;\nconst " + type + " points = (" + type + ")own[0];\n" + pointers +
          "const " + type + " first = (blockIdx.x - (u32)table[1u + mine]) * (" + type + ")" +
-         std::to_string(kPointsPerBlock) + "u + " + firstOfThread(*this) + ";\n" + pointsOfThread(*this, "points") +
+         std::to_string(pointsPerBlock()) + "u + " + firstOfThread(*this) + ";\n" + pointsOfThread(*this, "points") +
          "}\n";
 }
 

@@ -8,10 +8,14 @@
 //
 //   number of loops · the first block of each · of each: its points, then the addresses of its parameters
 //
-// A block does kPointsPerBlock points of one loop. What is computed at a point does not depend on the form.
+// A block does pointsPerBlock() points of one loop. What is computed at a point does not depend on the form.
 //
-// Where element i of a parameter belongs to point i, and the body has it as `x[i]`, a thread does four neighbouring
-// points and moves their elements by one access, of 16 bytes for F32.
+// Where element i of a parameter belongs to point i, and the body has it as `x[i]`, a thread does four or eight
+// neighbouring points and moves their elements by one access, of up to 16 bytes. So it is where the elements of
+// neighbouring points lie side by side otherwise, such as those of a bias:
+//
+//   PointLoop loop{{{"const u16", "x", true}, {"const u16", "b", true, "x1", "f1"}, ...}, "... x[i] + b[x1] ..."};
+//   loop.firstIndices = ...;   // what f1 is, by `first`
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTLOOP_H
@@ -24,27 +28,31 @@
 
 namespace tessera::rt::cuda {
 
-/// Of a loop that stands in a table. Blocks have 256 threads.
-constexpr int64_t kPointsPerBlock = 1024;
 /// A loop over fewer points has a thread for each: several points for a thread would leave the device idle.
-constexpr int64_t kOnePointEach = 1024 * kPointsPerBlock;
+constexpr int64_t kOnePointEach = 1024 * 1024;
 
 struct PointLoop {
   struct Parameter {
     std::string type, name; // type: of what it points to
-    // The body has it as name[i] alone, and it begins at a multiple of four elements.
+    // The body has it as name[place] alone. Those of the points from a multiple of `each` on are one access, at name +
+    // firstPlace.
     bool together = false;
+    std::string place = "i", firstPlace = "first";
     bool operator==(const Parameter &) const = default;
   };
   std::vector<Parameter> parameters;
   std::string body; // the code for point i
   IndexType index = {};
-  bool apart = true; // what is written through one parameter is not read through another
+  bool apart = true;             // what is written through one parameter is not read through another
+  int64_t each = 4;              // points of a thread: 4 or 8
+  std::string firstIndices = {}; // code for what the firstPlaces name
   bool operator==(const PointLoop &) const = default;
 
   /// A kernel for blocks(points) blocks, whose arguments are the parameters.
   std::string source(int64_t points) const;
-  static uint32_t blocks(int64_t points);
+  uint32_t blocks(int64_t points) const;
+  /// Of a loop that stands in a table. Blocks have 256 threads.
+  int64_t pointsPerBlock() const { return each * 256; }
   /// A kernel whose argument is a table.
   std::string tableSource() const;
 };
