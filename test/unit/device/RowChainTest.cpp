@@ -221,6 +221,42 @@ TEST_CASE("sums over the rows take no launch more, however many rows a block doe
   }
 }
 
+TEST_CASE("where nothing is reduced along rows, parts of them end their sums by themselves") {
+  for (const int64_t rows : {3, 200, 30000}) {
+    Rows c;
+    const int64_t columns = rows == 200 ? 768 : 512;
+    const Shape full = {rows, columns}, column = {1, columns};
+    const uint32_t x = c.input(full), b = c.input({columns}), y = c.output(full), sums = c.output({columns}),
+                   least = c.output({columns}), z = c.output({columns});
+    Loop(c.p, full)
+        .in(x)
+        .in(b, column)
+        .op("mul", {0, 1})
+        .out(y, 2)
+        .out(sums, 2, plan::SUM, column)
+        .out(least, 0, plan::MIN, column);
+    Loop(c.p, {columns}).in(sums).op("neg", {0}).out(z, 1); // in the kernel that ends the sums
+    CHECK(c.places() == Places{1, 1});
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(c.p.plan(), {});
+    REQUIRE(calls.ok());
+    const Result<std::vector<cuda::CudaKernel>> choices = cuda::bindCuda((*calls)[0][0], {});
+    REQUIRE(choices.ok());
+    const auto &launch = std::get<cuda::Launch>(choices->front().actions.front());
+    CHECK_THAT(launch.source, Contains("blockIdx.x % " + std::to_string(columns / 256) + "u"));
+    const std::vector<Values> expected = c.p.run("reference", c.inputs, {y, sums, least});
+    for (const std::vector<Values> &found : c.runAgain(2, {{y, 1}, {sums, -1}, {least, 5}}))
+      CHECK(bool(found == expected));
+    // Sums that lie over what other parts still read are made by blocks of whole rows.
+    c.move(sums, b);
+    calls = resolveCalls(c.p.plan(), {});
+    const Result<std::vector<cuda::CudaKernel>> whole = cuda::bindCuda((*calls)[0][0], {});
+    REQUIRE(whole.ok());
+    for (const cuda::Action &action : whole->front().actions)
+      if (const auto *other = std::get_if<cuda::Launch>(&action))
+        CHECK_THAT(other->source, !Contains("blockIdx.x % "));
+  }
+}
+
 TEST_CASE("blocks that add sums over the rows count themselves anew in every run") {
   for (int64_t rows : {200, 30000}) { // in one group, and in several
     Centred c({rows}, 12);

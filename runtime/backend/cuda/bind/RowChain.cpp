@@ -13,6 +13,7 @@ constexpr int64_t kMostThreads = 1024;   // of a block
 constexpr int64_t kThreadsAgain = 512;   // where a row is computed anew: with more, its code would not fit in registers
 constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a time
 constexpr int64_t kAccessBytes = 16;     // the most that a thread moves at once
+constexpr int64_t kLanesOfSlice = 64;    // threads of a block for the same part of a row: whole lines of memory
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 
@@ -369,6 +370,21 @@ private:
     return true;
   }
 
+  /// Whether parts of the rows can be made without each other: only sums over the rows are made, and their results, which
+  /// are stored while other parts still read, lie apart from all else.
+  bool canSlice() const {
+    if (chain_.again || chain_.phases > 1 || chain_.sums.empty() || chain_.side == 1)
+      return false;
+    for (const RowSum &sum : chain_.sums) {
+      if (sum.of != RowSum::Of::Column)
+        return false;
+      for (size_t p = 0; p < chain_.pointers.size(); ++p)
+        if (overlap(chain_.pointers[p].data, bytes_[p], sum.to.data, sum.to.bytes()))
+          return false;
+    }
+    return true;
+  }
+
   /// Sets the number of threads per row; false if the values that a thread must hold do not fit.
   bool allot() {
     std::vector<int64_t> held(size_t(chain_.phases), 0); // after each phase
@@ -403,6 +419,11 @@ private:
       threads = ((groups + groupsEach - 1) / groupsEach + 31) / 32 * 32;
     chain_.threads = threads;
     chain_.perThread = groupsEach * chain_.side;
+    if (canSlice() && groups * chain_.side == chain_.size.columns && groups % kLanesOfSlice == 0) {
+      chain_.threads = groups;
+      chain_.perThread = chain_.side;
+      chain_.slices = groups / kLanesOfSlice;
+    }
     chain_.words = (chain_.again ? 0 : chain_.perThread * most) + once;
     chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
     return true;

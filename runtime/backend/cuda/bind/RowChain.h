@@ -120,6 +120,9 @@ struct RowChain {
   // Elements by which a row begins further behind a multiple of `side` than the row before. Without `again` it is 0, and
   // `side` divides the columns and perThread.
   int64_t shift = 0;
+  // Parts of a row that are made by blocks of their own, where nothing is reduced along rows: sums over the rows are then
+  // ended by as many blocks at a time. A thread has one access of columns, and all threads of a row are in one part.
+  int64_t slices = 1;
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 

@@ -21,37 +21,43 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
 constexpr int64_t kEveryProcessor = 132; // one
+constexpr int64_t kSlicesAtOnce = 660;   // blocks of slices: five per multiprocessor
 constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
 constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
 constexpr int64_t kColumnsAhead = 16;    // that a thread reads at once, where a row is computed again in each phase
 constexpr int64_t kBlocksAhead = 8;      // whose sums a thread reads at once
 constexpr int64_t kResident = 1024;      // threads of a multiprocessor that have 64 registers each
 constexpr int64_t kFewRegisters = 56;    // which leave some for what is computed
-constexpr int64_t kBlocksAtOnce = 32;    // whose sums one block adds; those of more are added by groups first
+constexpr int64_t kBlocksAtOnce = 64;    // whose sums one block adds; those of more are added by groups first
 
 std::string name(const char *what, size_t i) { return what + std::to_string(i); }
 
 class Writer {
 public:
   explicit Writer(const RowChain &chain)
-      : chain_(chain), block_(std::max<int64_t>(kThreads / chain.threads, 1) * chain.threads),
-        together_(block_ / chain.threads), type_(chain.index) {
+      : chain_(chain), lanes_(chain.threads / chain.slices), block_(std::max<int64_t>(kThreads / lanes_, 1) * lanes_),
+        together_(block_ / lanes_), type_(chain.index) {
     groups_ = (chain.size.rows + together_ - 1) / together_;
     blocks_ = std::min(groups_, kMostBlocks);
-    if (!chain.sums.empty())
-      blocks_ = std::min({groups_, kFullDevice, std::max(groups_ / kRowsPerSum, kEveryProcessor)});
+    if (!chain.sums.empty()) {
+      auto share = [&](int64_t blocks) { return std::max<int64_t>(blocks / chain.slices, 1); };
+      blocks_ = std::min({groups_, share(chain.slices > 1 ? kSlicesAtOnce : kFullDevice),
+                          std::max(groups_ / kRowsPerSum, share(kEveryProcessor))});
+    }
   }
 
   CudaKernel kernel() {
     CudaKernel kernel;
     kernel.description = "generated rows";
     Launch launch;
-    launch.grid[0] = uint32_t(blocks_);
+    launch.grid[0] = uint32_t(blocks_ * chain_.slices);
     launch.block = uint32_t(block_);
     SumEnd end;
     end.index = type_;
     end.block = block_;
-    if (registers() <= kFewRegisters)
+    if (chain_.slices > 1)
+      end.resident = kSlicesAtOnce / kEveryProcessor;
+    else if (registers() <= kFewRegisters)
       end.resident = std::max<int64_t>(kResident / block_, 1);
     std::vector<CopyBytes> copies;
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
@@ -82,16 +88,18 @@ public:
       if (sum.of == RowSum::Of::All)
         ofThreads.push_back({sumOf(c), sum.reduction, type});
     }
-    const std::string index = type_.name(), group = "blockIdx.x * (" + index + ")" + std::to_string(together_) + "u";
+    const std::string index = type_.name(), group = part() + " * (" + index + ")" + std::to_string(together_) + "u";
     std::string rows = rowsCode();
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
     const std::string totals = total(ofThreads) + sums;
     if (chain_.side > 1)
       end.declarations = "template <typename T, int N> struct alignas(N * sizeof(T)) Side { T e[N]; };\n";
-    end.before = shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared + "for (" + index +
-                 " base = " + group + "; base < " + type_.literal(chain_.size.rows) + "; base += gridDim.x * (" +
-                 index + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + totals;
+    const std::string slice =
+        chain_.slices > 1 ? " + blockIdx.x % " + std::to_string(chain_.slices) + "u * " + lanes() : "";
+    end.before = shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + slice + ";\n" + declared + "for (" +
+                 index + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
+                 "; base += " + type_.literal(blocks_ * together_) + ") {\n" + rowCode() + rows + "}\n" + totals;
     if (!chain_.sums.empty())
       endSums(end, launch);
     launch.source = end.source();
@@ -124,7 +132,11 @@ private:
     return chain_.words + int64_t(chain_.pointers.size()) + bytes / 4;
   }
 
-  std::string lanes() const { return std::to_string(chain_.threads) + "u"; }
+  std::string lanes() const { return std::to_string(lanes_) + "u"; }
+  /// Which of the blocks that share the rows this one is.
+  std::string part() const {
+    return chain_.slices > 1 ? "(blockIdx.x / " + std::to_string(chain_.slices) + "u)" : "blockIdx.x";
+  }
   std::string each() const { return "[" + std::to_string(chain_.perThread) + "]"; }
   std::string loop() const {
     return "#pragma unroll\nfor (u32 k = 0; k < " + std::to_string(chain_.perThread) + "u; ++k) ";
@@ -279,8 +291,8 @@ private:
       value = s + "[t]";
     }
     if (!column)
-      return text + "if (t == 0)\n" + name("q", c) + "[blockIdx.x] = " + value + ";\n";
-    return loop() + "{\n" + text + columnCode() + "if (t < " + lanes() + ")\n" + name("q", c) + "[blockIdx.x * " +
+      return text + "if (t == 0)\n" + name("q", c) + "[" + part() + "] = " + value + ";\n";
+    return loop() + "{\n" + text + columnCode() + "if (t < " + lanes() + ")\n" + name("q", c) + "[" + part() + " * " +
            type_.literal(chain_.size.columns) + " + column] = " + value + ";\n}\n}\n";
   }
 
@@ -446,8 +458,12 @@ private:
     const int64_t group = blocks_ <= kBlocksAtOnce ? blocks_ : int64_t(std::ceil(std::sqrt(double(blocks_)))),
                   groups = (blocks_ + group - 1) / group, rest = blocks_ - (groups - 1) * group;
     auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
-    launch.counters = uint32_t(groups + (groups > 1));
-    end.counts = end.alone = true;
+    const int64_t counters = groups + (groups > 1);
+    launch.counters = uint32_t(counters * chain_.slices);
+    end.counts = true;
+    end.alone = chain_.slices == 1;
+    const std::string slice =
+        chain_.slices > 1 ? "blockIdx.x % " + literal(chain_.slices) + " * " + literal(counters) + " + " : "";
     end.before += "__shared__ u32 arrived;\n";
     std::string first = literal(0), count = literal(blocks_);
     int64_t stride = 1; // of the blocks that hold what is added at the end
@@ -456,7 +472,7 @@ private:
       const std::string size =
           rest == group ? literal(group)
                         : "(group == " + literal(groups - 1) + " ? " + literal(rest) + " : " + literal(group) + ")";
-      end.before += "const u32 group = blockIdx.x / " + literal(group) + ";\n" + arrival("group", size);
+      end.before += "const u32 group = " + part() + " / " + literal(group) + ";\n" + arrival(slice + "group", size);
       for (size_t c = 0; c < chain_.sums.size(); ++c) {
         const RowSum &sum = chain_.sums[c];
         end.before += eachNumber(numbersOf(sum)) + added(c, "sum", first, size, 1) + "((volatile " + typeOf(sum) +
@@ -465,7 +481,7 @@ private:
       stride = group;
       count = literal(groups);
     }
-    end.before += arrival(literal(groups > 1 ? groups : 0), count);
+    end.before += arrival(slice + literal(groups > 1 ? groups : 0), count);
     int64_t open = 0; // numbers of the results of the loop that is open
     bool alike = true;
     for (const bool columns : {true, false})
@@ -487,8 +503,13 @@ private:
 
   /// Opens a loop over the numbers of a sum.
   std::string eachNumber(int64_t numbers) const {
-    return "for (" + type_.name() + " i = t; i < " + type_.literal(numbers) + "; i += " + std::to_string(block_) +
-           "u) {\n";
+    const std::string index = type_.name(), step = std::to_string(block_) + "u) {\n";
+    if (chain_.slices == 1)
+      return "for (" + index + " i = t; i < " + type_.literal(numbers) + "; i += " + step;
+    const std::string begin =
+        "blockIdx.x % " + std::to_string(chain_.slices) + "u * " + type_.literal(numbers / chain_.slices);
+    return "for (" + index + " i = " + begin + " + t; i < " + begin + " + " + type_.literal(numbers / chain_.slices) +
+           "; i += " + step;
   }
 
   /// Only the last block of `blocks` goes on, and sees what the others have written.
@@ -514,9 +535,10 @@ private:
   }
 
   const RowChain &chain_;
+  const int64_t lanes_;            // threads of a block that do the same row
   const int64_t block_, together_; // threads, and rows at a time
   const IndexType type_;
-  int64_t groups_ = 1, blocks_ = 1;
+  int64_t groups_ = 1, blocks_ = 1; // blocks: that share the rows, of each slice
   std::string shared_;
   bool single_ = false; // the code is for one column, also where others are side by side
   int exchanges_ = 0;   // of totals through shared memory, for each row
