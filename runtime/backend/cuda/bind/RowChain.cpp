@@ -15,7 +15,7 @@ constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a 
 constexpr int64_t kAccessBytes = 16;     // the most that a thread moves at once
 constexpr int64_t kLanesOfSlice = 64;    // threads of a block for the same part of a row: whole lines of memory
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
-int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
+int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : threads > 256 ? 32 : 40; }
 
 bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
 bool same(const RowAccess &a, const RowAccess &b) { return same(a.row, b.row) && same(a.column, b.column); }

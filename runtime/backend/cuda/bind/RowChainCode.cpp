@@ -21,14 +21,14 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
 constexpr int64_t kEveryProcessor = 132; // one
-constexpr int64_t kSlicesAtOnce = 660;   // blocks of slices: five per multiprocessor
 constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
 constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
 constexpr int64_t kColumnsAhead = 16;    // that a thread reads at once, where a row is computed again in each phase
 constexpr int64_t kBlocksAhead = 8;      // whose sums a thread reads at once
-constexpr int64_t kResident = 1024;      // threads of a multiprocessor that have 64 registers each
-constexpr int64_t kFewRegisters = 56;    // which leave some for what is computed
 constexpr int64_t kBlocksAtOnce = 64;    // whose sums one block adds; those of more are added by groups first
+
+/// Threads of a multiprocessor that have registers for `held` words each, and for what they compute; 0: not known.
+int64_t residentFor(int64_t held) { return held <= 32 ? 1280 : held <= 56 ? 1024 : held <= 76 ? 768 : 0; }
 
 std::string name(const char *what, size_t i) { return what + std::to_string(i); }
 
@@ -39,11 +39,14 @@ public:
         together_(block_ / lanes_), type_(chain.index) {
     groups_ = (chain.size.rows + together_ - 1) / together_;
     blocks_ = std::min(groups_, kMostBlocks);
-    if (!chain.sums.empty()) {
-      auto share = [&](int64_t blocks) { return std::max<int64_t>(blocks / chain.slices, 1); };
-      blocks_ = std::min({groups_, share(chain.slices > 1 ? kSlicesAtOnce : kFullDevice),
+    if (const int64_t threads = residentFor(registers()))
+      resident_ = std::max<int64_t>((chain.slices > 1 ? threads : std::min<int64_t>(threads, 1024)) / block_, 1);
+    // With sums over the rows no more blocks than run at a time: each has sums that are added up at the end.
+    const int64_t atOnce = resident_ ? resident_ * kEveryProcessor : kFullDevice;
+    auto share = [&](int64_t blocks) { return std::max<int64_t>(blocks / chain.slices, 1); };
+    if (!chain.sums.empty())
+      blocks_ = std::min({groups_, share(chain.slices > 1 ? atOnce : std::min(atOnce, kFullDevice)),
                           std::max(groups_ / kRowsPerSum, share(kEveryProcessor))});
-    }
   }
 
   CudaKernel kernel() {
@@ -55,10 +58,7 @@ public:
     SumEnd end;
     end.index = type_;
     end.block = block_;
-    if (chain_.slices > 1)
-      end.resident = kSlicesAtOnce / kEveryProcessor;
-    else if (registers() <= kFewRegisters)
-      end.resident = std::max<int64_t>(kResident / block_, 1);
+    end.resident = std::max<int64_t>(resident_, 1);
     std::vector<CopyBytes> copies;
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
       const RowPointer &pointer = chain_.pointers[p];
@@ -538,6 +538,7 @@ private:
   const int64_t lanes_;            // threads of a block that do the same row
   const int64_t block_, together_; // threads, and rows at a time
   const IndexType type_;
+  int64_t resident_ = 0;            // blocks of a multiprocessor; 0: not known
   int64_t groups_ = 1, blocks_ = 1; // blocks: that share the rows, of each slice
   std::string shared_;
   bool single_ = false; // the code is for one column, also where others are side by side
