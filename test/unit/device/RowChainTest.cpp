@@ -187,8 +187,9 @@ TEST_CASE("a value that is read at other points than it is made is not taken ove
 }
 
 TEST_CASE("sums over the rows are made on the way") {
-  for (int64_t rows : {3, 50, 3000, 30000}) { // of one block to 234, of which 15 groups add up first
-    Centred c({rows}, rows == 50 ? 300 : 12);
+  for (int64_t rows : {3, 50, 1056, 3000, 30000}) { // of one block to 234, of which 15 groups add up first
+    // Many columns take groups of groups: 132 blocks, of which 22 groups add up, and 4 of these.
+    Centred c({rows}, rows == 50 ? 300 : rows == 1056 ? 1101 : 12);
     const Shape column = {1, c.full[1]};
     const uint32_t sums = c.output({c.full[1]}), least = c.output({c.full[1]}), z = c.output({c.full[1]});
     c.sums();

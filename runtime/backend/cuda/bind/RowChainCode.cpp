@@ -25,7 +25,6 @@ constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same bl
 constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
 constexpr int64_t kColumnsAhead = 16;    // that a thread reads at once, where a row is computed again in each phase
 constexpr int64_t kBlocksAhead = 8;      // whose sums a thread reads at once
-constexpr int64_t kBlocksAtOnce = 64;    // whose sums one block adds; those of more are added by groups first
 
 /// Threads of a multiprocessor that have registers for `held` words each, and for what they compute; 0: not known.
 int64_t residentFor(int64_t held) { return held <= 32 ? 1280 : held <= 56 ? 1024 : held <= 76 ? 768 : 0; }
@@ -452,53 +451,88 @@ private:
   static std::string typeOf(const RowSum &sum) { return sumType(valueClass(sum.to.dtype)); }
   int64_t numbersOf(const RowSum &sum) const { return sum.of == RowSum::Of::Column ? chain_.size.columns : 1; }
 
+  /// The blocks whose sums one block adds: by what arrivals and reads take one after the other, in bytes that a
+  /// multiprocessor reads meanwhile.
+  int64_t fanIn() const {
+    constexpr double kArrival = 100e3, kLeast = 2e3;
+    double bytes = 0, best = 0;
+    for (const RowSum &sum : chain_.sums)
+      bytes += std::max(kLeast, double(numbersOf(sum)) / double(chain_.slices) * 8);
+    int64_t found = blocks_;
+    for (int levels = 1; levels <= 4; ++levels) {
+      const auto fan = int64_t(std::ceil(std::pow(double(blocks_), 1.0 / levels) - 1e-9));
+      const double cost = levels * (kArrival + double(fan) * bytes);
+      if (levels > 1 && cost >= best)
+        continue;
+      best = cost;
+      found = std::max<int64_t>(fan, 2);
+    }
+    return found;
+  }
+
   /// The sums of all blocks, added in the order of the blocks. The last block of a group to arrive adds those of its
-  /// group and leaves them in the place of the group's first block; the last group to arrive adds those of the groups.
+  /// group and leaves them in the place of the group's first block. So do groups of groups, and the last group to arrive
+  /// adds those of the groups.
   void endSums(SumEnd &end, Launch &launch) const {
-    const int64_t group = blocks_ <= kBlocksAtOnce ? blocks_ : int64_t(std::ceil(std::sqrt(double(blocks_)))),
-                  groups = (blocks_ + group - 1) / group, rest = blocks_ - (groups - 1) * group;
     auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
-    const int64_t counters = groups + (groups > 1);
+    const int64_t fan = fanIn();
+    int64_t counters = 1;
+    for (int64_t nodes = blocks_; nodes > fan; counters += nodes)
+      nodes = (nodes + fan - 1) / fan;
     launch.counters = uint32_t(counters * chain_.slices);
     end.counts = true;
     end.alone = chain_.slices == 1;
     const std::string slice =
         chain_.slices > 1 ? "blockIdx.x % " + literal(chain_.slices) + " * " + literal(counters) + " + " : "";
     end.before += "__shared__ u32 arrived;\n";
-    std::string first = literal(0), count = literal(blocks_);
-    int64_t stride = 1; // of the blocks that hold what is added at the end
-    if (groups > 1) {
-      first = "group * " + literal(group);
-      const std::string size =
-          rest == group ? literal(group)
-                        : "(group == " + literal(groups - 1) + " ? " + literal(rest) + " : " + literal(group) + ")";
-      end.before += "const u32 group = " + part() + " / " + literal(group) + ";\n" + arrival(slice + "group", size);
-      for (size_t c = 0; c < chain_.sums.size(); ++c) {
-        const RowSum &sum = chain_.sums[c];
-        end.before += eachNumber(numbersOf(sum)) + added(c, "sum", first, size, 1) + "((volatile " + typeOf(sum) +
-                      " *)" + name("q", c) + ")[" + first + " * " + literal(numbersOf(sum)) + " + i] = sum;\n}\n";
-      }
-      stride = group;
-      count = literal(groups);
+    int64_t stride = 1, nodes = blocks_, counter = 0; // stride: of the blocks that hold what is added
+    for (int level = 0; nodes > fan; ++level) {
+      const int64_t groups = (nodes + fan - 1) / fan, rest = nodes - (groups - 1) * fan;
+      const std::string group = name("group", size_t(level)), first = group + " * " + literal(stride * fan),
+                        size = rest == fan ? literal(fan)
+                                           : "(" + group + " == " + literal(groups - 1) + " ? " + literal(rest) +
+                                                 " : " + literal(fan) + ")";
+      end.before += "const u32 " + group + " = " + part() + " / " + literal(stride * fan) + ";\n" +
+                    arrival(slice + literal(counter) + " + " + group, size) + addAll({first, size, fan, stride}, false);
+      counter += groups;
+      stride *= fan;
+      nodes = groups;
     }
-    end.before += arrival(slice + literal(groups > 1 ? groups : 0), count);
-    int64_t open = 0; // numbers of the results of the loop that is open
-    bool alike = true;
-    for (const bool columns : {true, false})
+    end.before +=
+        arrival(slice + literal(counter), literal(nodes)) + addAll({literal(0), literal(nodes), nodes, stride}, true);
+    end.after = "}\n";
+    const int64_t numbers = numbersOf(chain_.sums.front());
+    const bool alike = std::ranges::all_of(chain_.sums, [&](const RowSum &sum) { return numbersOf(sum) == numbers; });
+    launch.points = alike ? numbers : 0;
+  }
+
+  /// Blocks whose sums are added: the first, how many there are and may be, and by how many they are apart.
+  struct Blocks {
+    std::string first, count;
+    int64_t most, stride;
+  };
+  /// The code that adds the sums of some blocks. `last`: and stores the results, without the end of its last loop.
+  /// Otherwise they are left in the place of the first block.
+  std::string addAll(const Blocks &blocks, bool last) const {
+    std::string text;
+    for (const bool columns : {true, false}) {
+      std::string added, stored;
+      int64_t numbers = 0;
       for (size_t c = 0; c < chain_.sums.size(); ++c) {
         const RowSum &sum = chain_.sums[c];
         if ((sum.of == RowSum::Of::Column) != columns)
           continue;
-        const int64_t numbers = numbersOf(sum);
-        if (open != numbers)
-          end.before += (open ? "}\n" : "") + eachNumber(numbers);
-        alike = alike && (open == 0 || open == numbers);
-        open = numbers;
-        end.before += added(c, name("total", c), literal(0), count, stride) + name("out", c) +
-                      "[i] = " + finished(sum.to.dtype, name("total", c)) + ";\n";
+        const std::string total = name("total", c);
+        numbers = numbersOf(sum);
+        added += addedOf(c, total, blocks);
+        stored += last ? name("out", c) + "[i] = " + finished(sum.to.dtype, total) + ";\n"
+                       : "((volatile " + typeOf(sum) + " *)" + name("q", c) + ")[" + blocks.first + " * " +
+                             std::to_string(numbers) + "u + i] = " + total + ";\n";
       }
-    end.after = "}\n";
-    launch.points = alike ? open : 0;
+      if (numbers > 0)
+        text += (text.empty() ? "" : "}\n") + eachNumber(numbers) + added + stored;
+    }
+    return text + (last ? "" : "}\n");
   }
 
   /// Opens a loop over the numbers of a sum.
@@ -519,19 +553,23 @@ private:
            "] = 0u;\n__threadfence();\n";
   }
 
-  /// Number i of sum `c` as a variable: what `count` blocks hold of it, `stride` apart.
-  std::string added(size_t c, const std::string &variable, const std::string &first, const std::string &count,
-                    int64_t stride) const {
+  /// Number i of sum `c` of some blocks as a variable.
+  std::string addedOf(size_t c, const std::string &variable, const Blocks &blocks) const {
     const RowSum &sum = chain_.sums[c];
-    const std::string type = typeOf(sum), numbers = std::to_string(numbersOf(sum)) + "u";
-    const std::string none = neutral(sum.reduction, sum.to.dtype), ahead = std::to_string(kBlocksAhead) + "u";
+    const std::string type = typeOf(sum), numbers = std::to_string(numbersOf(sum)) + "u", parts = name("parts", c);
+    const bool once = blocks.most <= kBlocksAhead;
+    const std::string none = neutral(sum.reduction, sum.to.dtype),
+                      ahead = std::to_string(once ? blocks.most : kBlocksAhead) + "u";
+    const std::string each = "#pragma unroll\nfor (u32 b = 0; b < " + ahead + "; ++b)\n",
+                      block = once ? "b" : "(block + b)";
     // Volatile, because a multiprocessor's own cache may hold what stood there before.
-    return type + " " + variable + " = " + none + ";\nfor (u32 block = 0; block < " + count + "; block += " + ahead +
-           ") {\n" + type + " parts[" + ahead + "];\n#pragma unroll\nfor (u32 b = 0; b < " + ahead +
-           "; ++b)\nparts[b] = block + b < " + count + " ? ((const volatile " + type + " *)" + name("q", c) + ")[(" +
-           first + " + (block + b) * " + std::to_string(stride) + "u) * " + numbers + " + i] : " + none +
-           ";\n#pragma unroll\nfor (u32 b = 0; b < " + ahead + "; ++b)\n" + variable + " = " +
-           combined(sum.reduction, variable, "parts[b]") + ";\n}\n";
+    const std::string add = type + " " + parts + "[" + ahead + "];\n" + each + parts + "[b] = " + block + " < " +
+                            blocks.count + " ? ((const volatile " + type + " *)" + name("q", c) + ")[(" + blocks.first +
+                            " + " + block + " * " + std::to_string(blocks.stride) + "u) * " + numbers +
+                            " + i] : " + none + ";\n" + each + variable + " = " +
+                            combined(sum.reduction, variable, parts + "[b]") + ";\n";
+    return type + " " + variable + " = " + none + ";\n" +
+           (once ? add : "for (u32 block = 0; block < " + blocks.count + "; block += " + ahead + ") {\n" + add + "}\n");
   }
 
   const RowChain &chain_;
