@@ -243,6 +243,8 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
     if (loop.each = each; mark(each))
       break;
   const bool neighbours = code.mayDoNeighbours(together);
+  if (!neighbours)
+    loop.each = 4;
   for (size_t p = 0; p < inputs.size(); ++p) {
     loop.parameters[p].together = neighbours && together[inputs[p]];
     if (!loop.parameters[p].together || code.liesAlong(inputs[p]))
