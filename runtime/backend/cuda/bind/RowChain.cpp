@@ -15,7 +15,10 @@ constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a 
 constexpr int64_t kAccessBytes = 16;     // the most that a thread moves at once
 constexpr int64_t kLanesOfSlice = 64;    // threads of a block for the same part of a row: whole lines of memory
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
-int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : threads > 256 ? 32 : 40; }
+int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
+/// The same where there are sums of columns, each of two words: enough for four columns of a layer normalisation's
+/// gradient.
+int64_t mostWordsOfSums(int64_t threads) { return threads > 256 ? mostWords(threads) : 40; }
 
 bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
 bool same(const RowAccess &a, const RowAccess &b) { return same(a.row, b.row) && same(a.column, b.column); }
@@ -370,19 +373,17 @@ private:
     return true;
   }
 
-  /// Whether parts of the rows can be made without each other: only sums over the rows are made, and their results, which
-  /// are stored while other parts still read, lie apart from all else.
+  /// Whether parts of the rows can be made without each other: only a sum over the rows is made, and its results, which
+  /// are stored while other parts still read, lie apart from all else. What follows from several sums often takes the
+  /// memory of what was read, and must wait for all blocks.
   bool canSlice() const {
-    if (chain_.again || chain_.phases > 1 || chain_.sums.empty() || chain_.side == 1)
+    if (chain_.again || chain_.phases > 1 || chain_.sums.size() != 1 || chain_.side == 1)
       return false;
-    for (const RowSum &sum : chain_.sums) {
-      if (sum.of != RowSum::Of::Column)
-        return false;
-      for (size_t p = 0; p < chain_.pointers.size(); ++p)
-        if (overlap(chain_.pointers[p].data, bytes_[p], sum.to.data, sum.to.bytes()))
-          return false;
-    }
-    return true;
+    const RowSum &sum = chain_.sums.front();
+    bool apart = sum.of == RowSum::Of::Column;
+    for (size_t p = 0; p < chain_.pointers.size(); ++p)
+      apart = apart && !overlap(chain_.pointers[p].data, bytes_[p], sum.to.data, sum.to.bytes());
+    return apart;
   }
 
   /// Sets the number of threads per row; false if the values that a thread must hold do not fit.
@@ -393,17 +394,19 @@ private:
       if (v.live && v.wide)
         for (int p = v.phase; p < v.lastPhase; ++p)
           held[size_t(p)] += words(v.type);
-    int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
+    int64_t most = *std::max_element(held.begin(), held.end()), once = 0, ofColumns = 0;
     for (const RowSum &sum : chain_.sums)
-      (sum.of == RowSum::Of::Column ? most : once) += 2;
+      (sum.of == RowSum::Of::Column ? ofColumns : once) += 2;
+    most += ofColumns;
+    auto wordsFor = [&](int64_t n) { return ofColumns > 0 ? mostWordsOfSums(n) : mostWords(n); };
     // Eight columns for a thread, where it has registers for them.
     int64_t threads = 1;
     while (threads < kMostThreads && threads * (threads < 32 ? 1 : 8) < chain_.size.columns)
       threads *= 2;
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
-    while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
+    while (threads < kMostThreads && each() > 1 && each() * most + once > wordsFor(threads))
       threads *= 2;
-    chain_.again = each() * std::max<int64_t>(most, 1) + once > mostWords(threads);
+    chain_.again = each() * std::max<int64_t>(most, 1) + once > wordsFor(threads);
     if (chain_.again && !canRepeat(once))
       return false;
     if (chain_.again) {
@@ -411,7 +414,7 @@ private:
       chain_.separate = chain_.separate && staysReadable();
     }
     // Columns side by side may leave threads without any, but not half of them. Those of the last warps are left out.
-    const int64_t fit = most > 0 ? (mostWords(threads) - once) / most : INT64_MAX;
+    const int64_t fit = most > 0 ? (wordsFor(threads) - once) / most : INT64_MAX;
     chooseSide(threads, std::min(fit, 2 * each() - 1));
     const int64_t groups = (chain_.size.columns + chain_.side - 1) / chain_.side,
                   groupsEach = (groups + threads - 1) / threads;

@@ -9,7 +9,7 @@
 // what it needs of them again after a reduction, reduces with the others as the kernels of single steps do (in F64, in
 // an order that depends on nothing), and computes what is one number per row by itself. What nobody else reads is not
 // stored. Sums over the rows (the gradients of a scale or a bias) are kept per column by each block over the rows that
-// it does, and added by the last block to arrive. Where nothing is reduced along rows, a block does a part of the columns
+// it does, and added by the last block to arrive. Where nothing is reduced along rows, a block does part of the columns
 // (`slices`), so that the sums of all parts are added at the same time.
 //
 // Where a row is too long for the registers, as that of a vocabulary is, a thread reads and computes the row's values
