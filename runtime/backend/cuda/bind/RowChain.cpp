@@ -18,7 +18,7 @@ constexpr int64_t kLanesOfSlice = 64;    // threads of a block for the same part
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 /// The same where there are sums of columns, each of two words: enough for four columns of a layer normalisation's
 /// gradient.
-int64_t mostWordsOfSums(int64_t threads) { return threads > 256 ? mostWords(threads) : 40; }
+int64_t mostWordsOfSums(int64_t threads) { return threads == 256 ? 40 : mostWords(threads); }
 
 bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
 bool same(const RowAccess &a, const RowAccess &b) { return same(a.row, b.row) && same(a.column, b.column); }
