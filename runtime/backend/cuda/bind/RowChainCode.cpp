@@ -24,6 +24,7 @@ constexpr int64_t kEveryProcessor = 132; // one
 constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
 constexpr int64_t kRowsPerSum = 8;       // where sums over the rows are kept, and all multiprocessors have some
 constexpr int64_t kColumnsAhead = 16;    // that a thread reads at once, where a row is computed again in each phase
+constexpr int64_t kThreadsEnough = 768;  // of a multiprocessor, with 85 registers each
 constexpr int64_t kBlocksAhead = 8;      // whose sums a thread reads at once
 
 /// Threads of a multiprocessor that have registers for `held` words each, and for what they compute; 0: not known.
@@ -451,15 +452,19 @@ private:
   static std::string typeOf(const RowSum &sum) { return sumType(valueClass(sum.to.dtype)); }
   int64_t numbersOf(const RowSum &sum) const { return sum.of == RowSum::Of::Column ? chain_.size.columns : 1; }
 
+  bool fewRegisters() const { return resident_ * block_ > kThreadsEnough; }
+
   /// The blocks whose sums one block adds: by what arrivals and reads take one after the other, in bytes that a
-  /// multiprocessor reads meanwhile.
+  /// multiprocessor reads meanwhile. The compiler holds what each level needs from the begin, so that threads with few
+  /// registers have two levels at most.
   int64_t fanIn() const {
     constexpr double kArrival = 100e3, kLeast = 2e3;
+    const int levelsAtMost = fewRegisters() ? 2 : 4;
     double bytes = 0, best = 0;
     for (const RowSum &sum : chain_.sums)
       bytes += std::max(kLeast, double(numbersOf(sum)) / double(chain_.slices) * 8);
     int64_t found = blocks_;
-    for (int levels = 1; levels <= 4; ++levels) {
+    for (int levels = 1; levels <= levelsAtMost; ++levels) {
       const auto fan = int64_t(std::ceil(std::pow(double(blocks_), 1.0 / levels) - 1e-9));
       const double cost = levels * (kArrival + double(fan) * bytes);
       if (levels > 1 && cost >= best)
@@ -557,9 +562,12 @@ private:
   std::string addedOf(size_t c, const std::string &variable, const Blocks &blocks) const {
     const RowSum &sum = chain_.sums[c];
     const std::string type = typeOf(sum), numbers = std::to_string(numbersOf(sum)) + "u", parts = name("parts", c);
-    const bool once = blocks.most <= kBlocksAhead;
+    // The loads of all sums are on their way together.
+    const int64_t most =
+        fewRegisters() ? std::max<int64_t>(kBlocksAhead / int64_t(chain_.sums.size()), 1) : kBlocksAhead;
+    const bool once = blocks.most <= most;
     const std::string none = neutral(sum.reduction, sum.to.dtype),
-                      ahead = std::to_string(once ? blocks.most : kBlocksAhead) + "u";
+                      ahead = std::to_string(once ? blocks.most : most) + "u";
     const std::string each = "#pragma unroll\nfor (u32 b = 0; b < " + ahead + "; ++b)\n",
                       block = once ? "b" : "(block + b)";
     // Volatile, because a multiprocessor's own cache may hold what stood there before.
