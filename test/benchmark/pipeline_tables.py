@@ -36,10 +36,13 @@ ROWS = {
     "76": (80, 10240, 60, 4, 1024, 1792, 1, 140),
     "145": (96, 12288, 80, 8, 1536, 2304, 1, 148),
     "310": (128, 16384, 96, 16, 1920, 2160, 1, 155),
+    "530": (128, 20480, 105, 35, 2520, 2520, 1, 163),
+    "1008": (160, 25600, 128, 64, 3072, 3072, 1, 163),
 }
 
 # Rows of a micro-batch and schedule of the paper's runs, by its script (Megatron-LM, examples/sc21/run_table_1.sh).
-PUBLISHED = {"18": (8, None), "39": (4, "1f1b"), "76": (2, "interleaved:3"), "145": (2, "interleaved:2"), "310": (1, "interleaved:2")}
+PUBLISHED = {"18": (8, None), "39": (4, "1f1b"), "76": (2, "interleaved:3"), "145": (2, "interleaved:2"), "310": (1, "interleaved:2"),
+             "530": (1, "interleaved:3"), "1008": (1, "interleaved:2")}
 DROPOUT = 0.1  # Megatron-LM's default for --attention-dropout and --hidden-dropout, which that script leaves
 
 
@@ -91,6 +94,10 @@ def megatron(row):
     return [{"op": f"l{layer}.{op}", **cut, **stage(layer)} for layer in range(layers) for op, cut in cuts.items()]
 
 
+class DoesNotFit(Exception):
+    """The plan needs more memory than a device has."""
+
+
 class Predictor:
     def __init__(self, bin, folder):
         self.bin, self.folder = bin, folder
@@ -104,12 +111,14 @@ class Predictor:
         command = [self.bin / "tessera-compile", model, "--inputs", "ids", "--precision", "bf16", "--dim", f"batch={batch}", "--train",
                    "--optimizer", "adam:lr=0.001", *([] if plan.fused else ["--no-fuse-attention"]), *options]
         code, text, _, usage = measured.run([str(c) for c in command], self.folder)
+        if code and "error: the plan needs" in text:
+            raise DoesNotFit()
         if code:
             sys.exit(f"{' '.join(map(str, command))}: exit code {code}\n{text}")
         return text, usage.ru_utime + usage.ru_stime
 
-    def predict(self, row, plan, *options, parts=1):
-        """Facts of one search. `parts`: micro-batches, where they are given."""
+    def predict(self, row, plan, *options):
+        """Facts of one search."""
         _, hidden, layers, _, devices, batch, _, _ = ROWS[row]
         topology = f"{devices // 8}x8xa100"
         if plan.rates:
@@ -122,19 +131,24 @@ class Predictor:
         again = re.search(r"^recompute +(\S+)", text, re.M)
         counted = operations(layers, hidden, batch)
         if "full" in plan.options:
-            counted *= self.again(row, batch // parts, plan.fused, plan.dropout)
+            rows, schedule = PUBLISHED[row] if plan.published else (ROWS[row][6], None)
+            counted *= self.again(row, rows, plan.fused, plan.dropout, schedule)
         return {"seconds": seconds, "tflops": counted / seconds / devices / 1e12, "mesh": mesh,
                 "schedule": told[2] if told else "-", "bubble": float(told[3]) if told else 0, "recompute": again[1] if again else "none",
                 "parts": int(told[1]) if told else None, "cpu": cpu}
 
     @functools.cache
-    def again(self, row, micro_batch, fused, dropout):
-        """How many times the operations of a step are done with --recompute full, whose segments do not depend on the mesh."""
-        done = []
+    def again(self, row, rows, fused, dropout, schedule):
+        """How many times the operations of a step are done with --recompute full, whose segments depend on the stages and on a
+        micro-batch. `rows`: of a micro-batch on a rank. Layers are not cut, which changes nothing and makes fewer plans."""
+        _, _, _, stages, devices, _, _, _ = ROWS[row]
+        data, done = devices // IN_LAYER // stages, []
         for level in "none", "full":
             with tempfile.TemporaryDirectory(dir=self.folder) as plan:
-                self.compile(row, Plan(fused=fused, dropout=dropout), micro_batch, "--mode", "data", "--mesh", 1, "--topology", "8xa100",
-                             "--memory", "1000TiB", "--recompute", level, "-o", f"{plan}/plan")
+                self.compile(row, Plan(fused=fused, dropout=dropout), data * rows * stages, "--mode", "data", "--mesh",
+                             (f"stage={stages}," if stages > 1 else "") + f"data={data}", "--accumulate", stages,
+                             "--topology", f"{devices // 8}x8xa100", "--memory", "1000TiB", "--recompute", level,
+                             *(["--pipeline", f"schedule={schedule}"] if schedule and stages > 1 else []), "-o", f"{plan}/plan")
                 report = json.loads(pathlib.Path(plan, "plan/report.json").read_text())
             train = next(function for function in report["functions"] if function["name"] == "train")
             done.append(sum(operator["flops"] for operator in train["operators"]))
@@ -152,7 +166,7 @@ class Predictor:
             strategies.write_text(json.dumps(megatron(row)))
             more += ["--strategy", strategies]
         parts = batch // (data * rows)
-        return self.predict(row, plan, "--mesh", ",".join(mesh), "--accumulate", parts, *more, parts=parts)
+        return self.predict(row, plan, "--mesh", ",".join(mesh), "--accumulate", parts, *more)
 
     def causes(self, row):
         """What each cause makes of the prediction, with those before it."""
@@ -180,9 +194,12 @@ def main():
         print("|" + "---|" * (8 + len(CAUSES) * args.causes + 4 * args.auto), flush=True)
         for row in args.only.split(","):
             _, _, _, _, devices, _, _, goal = ROWS[row]
-            found = predictor.published(row)
-            text = (f"| {row} | {devices} | {found['mesh']} | {found['seconds']:.2f} s | {found['bubble']:.1f} % | {found['tflops']:.0f} | "
-                    f"{goal} | {100 * (found['tflops'] / goal - 1):+.1f} % |")
+            try:
+                found = predictor.published(row)
+                text = (f"| {row} | {devices} | {found['mesh']} | {found['seconds']:.2f} s | {found['bubble']:.1f} % | {found['tflops']:.0f} | "
+                        f"{goal} | {100 * (found['tflops'] / goal - 1):+.1f} % |")
+            except DoesNotFit:
+                found, text = None, f"| {row} | {devices} | does not fit | | | | {goal} | |"
             rows.append({"name": row, "devices": devices, "published": goal, "found": found})
             if args.causes:
                 rows[-1]["causes"] = predictor.causes(row)
@@ -192,7 +209,7 @@ def main():
                 chosen = predictor.predict(row, Plan(), "--mesh", devices, "--pipeline", "auto")
                 rows[-1]["chosen"] = chosen
                 text += (f" {chosen['mesh']}, {chosen['parts'] or '-'} micro-batches, {chosen['schedule']} | {chosen['seconds']:.2f} s | "
-                         f"{100 * (found['seconds'] / chosen['seconds'] - 1):+.1f} % | {chosen['cpu']:.0f} |")
+                         + (f"{100 * (found['seconds'] / chosen['seconds'] - 1):+.1f} %" if found else "") + f" | {chosen['cpu']:.0f} |")
             print(text, flush=True)
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
