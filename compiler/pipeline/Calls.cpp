@@ -200,6 +200,7 @@ struct StageTimes {
   Cost forward = 0, input = 0, weight = 0;
   int64_t sent = 0, largest = 0; // of all messages, of one
   int64_t held = 0, kept = 0;    // bytes of the forward pass that only Input, or also Weight reads
+  int64_t made = 0; // bytes that Input makes and Weight reads: gradients, and what Input has computed again
   int64_t operators = 0;
   std::string first; // of the operators of the forward pass
 };
@@ -233,6 +234,25 @@ void addHeld(const graph::DataFlow &flow, int s, llvm::ArrayRef<llvm::SmallVecto
     if (flow.values[size_t(value)].viewOf < 0 && !flow.values[size_t(value)].sum && held)
       (kept ? stage.kept : stage.held) += flow.values[size_t(value)].bytes;
   }
+}
+
+/// Adds what Weight needs of Input's results. As long as Weight waits, all of it is in memory.
+void addMade(const graph::DataFlow &flow, DeviceTimes &device) {
+  std::vector<bool> known(flow.values.size());
+  for (const auto &reader : flow.steps)
+    for (int value : graph::inBody(reader.section) && graph::isWeight(reader.section)
+                         ? llvm::ArrayRef<int>(reader.reads)
+                         : llvm::ArrayRef<int>()) {
+      while (flow.values[size_t(value)].viewOf >= 0)
+        value = flow.values[size_t(value)].viewOf;
+      const auto &made = flow.values[size_t(value)];
+      if (known[size_t(value)] || made.maker < 0 || made.sum)
+        continue;
+      known[size_t(value)] = true;
+      const Section section = flow.steps[size_t(made.maker)].section;
+      if (graph::inBody(section) && !graph::isForward(section) && !graph::isWeight(section))
+        device.chunks[size_t(graph::chunkOf(section))].made += made.bytes;
+    }
 }
 
 /// Where collectives run beside kernels, a section takes less time than all that it does.
@@ -283,6 +303,7 @@ llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &
     if (inBody && graph::isForward(section))
       addHeld(program.flow, int(s), readers, stage);
   }
+  addMade(program.flow, device);
   if (llvm::Error e = priceBeside(func, costs, device))
     return e;
   return device;
@@ -300,7 +321,8 @@ strategies::Pipeline pipelineOf(llvm::ArrayRef<DeviceTimes> devices, const Pipel
     if (s > 0)
       pipeline.transfers.push_back(
           device == pipeline.stages.back().device ? 0 : costs.message(std::max(largest, stage.largest)));
-    pipeline.stages.push_back({device, stage.forward, stage.input, stage.weight, stage.held + stage.kept, stage.kept});
+    pipeline.stages.push_back(
+        {device, stage.forward, stage.input, stage.weight, stage.held + stage.kept, stage.kept + stage.made});
     largest = stage.largest;
   }
   return pipeline;
@@ -363,7 +385,7 @@ std::vector<StageReport> reportOf(llvm::ArrayRef<DeviceTimes> devices, const str
     out.beside = chunk == 0 ? device.beside : 0;
     out.bytesSent = stage.sent;
     out.held = stage.held + stage.kept;
-    out.kept = stage.kept;
+    out.kept = stage.kept + stage.made;
   }
   return reports;
 }

@@ -59,7 +59,7 @@ struct StageReport {
   strategies::Cost once = 0;  // before and behind all micro-batches; of all that the rank has, in its first stage
   int64_t beside = 0;         // messages of a step that run beside kernels; of the rank, in its first stage
   int64_t bytesSent = 0;      // by one rank to other stages, for one micro-batch
-  int64_t held = 0, kept = 0; // bytes that it leaves for Input, and of them also for Weight
+  int64_t held = 0, kept = 0; // bytes that Forward leaves for Input, and both for Weight
 };
 
 struct PipelineReport {
