@@ -239,20 +239,20 @@ void addHeld(const graph::DataFlow &flow, int s, llvm::ArrayRef<llvm::SmallVecto
 /// Adds what Weight needs of Input's results. As long as Weight waits, all of it is in memory.
 void addMade(const graph::DataFlow &flow, DeviceTimes &device) {
   std::vector<bool> known(flow.values.size());
-  for (const auto &reader : flow.steps)
-    for (int value : graph::inBody(reader.section) && graph::isWeight(reader.section)
-                         ? llvm::ArrayRef<int>(reader.reads)
-                         : llvm::ArrayRef<int>()) {
-      while (flow.values[size_t(value)].viewOf >= 0)
-        value = flow.values[size_t(value)].viewOf;
-      const auto &made = flow.values[size_t(value)];
-      if (known[size_t(value)] || made.maker < 0 || made.sum)
+  for (const graph::DataFlow::Step &reader : flow.steps) {
+    if (!graph::inBody(reader.section) || !graph::isWeight(reader.section))
+      continue;
+    for (int read : reader.reads) {
+      const auto value = size_t(flow.root(read));
+      const graph::DataFlow::Value &made = flow.values[value];
+      if (known[value] || made.maker < 0 || made.sum)
         continue;
-      known[size_t(value)] = true;
+      known[value] = true;
       const Section section = flow.steps[size_t(made.maker)].section;
       if (graph::inBody(section) && !graph::isForward(section) && !graph::isWeight(section))
         device.chunks[size_t(graph::chunkOf(section))].made += made.bytes;
     }
+  }
 }
 
 /// Where collectives run beside kernels, a section takes less time than all that it does.

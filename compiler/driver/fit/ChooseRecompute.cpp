@@ -47,7 +47,7 @@ static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &ass
 
 /// Of the pipeline, on all its places; without one, 1.
 static int64_t stagesOf(const Compilation &run) {
-  return run.pipeline ? run.places() * run.pipeline->options.chunks : 1;
+  return run.pipeline ? run.pipeline->options.places(run.places()).stages() : 1;
 }
 
 /// `once`: what was found of it under Compilation::onlyOnce.

@@ -139,7 +139,7 @@ public:
         if (const PlacedRows *rows = rows_[size_t(which)])
           call.tensors[size_t(which)] =
               further(rows->first, first * rows->batch * int64_t(bytesPerElement(rows->type)));
-      if (g_.hasBias || masks_)
+      if (all_.biasType)
         call.tensors[TESSERA_ATTENTION_BIAS] = further(bias, first * biasBytes_);
       if (g_.hasKeep)
         call.tensors[TESSERA_ATTENTION_KEEP] = further(
