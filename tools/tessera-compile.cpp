@@ -231,6 +231,14 @@ void declare(CLI::App &app, CommandLine &c) {
                  "statistics, losses and the optimizer stay in float32. f16: the same in float16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
+  app.add_option(
+         "--products", o.products,
+         "With --precision bf16 or f16. wide: products hand their float32 sums on, and ranks add them so. "
+         "narrow: a product that another product depends on is rounded to 16 bits, as by PyTorch's autocast, "
+         "so that ranks that cut one send half the bytes; every rank rounds its term, so results depend a little on "
+         "the mesh. Gradients of parameters stay in float32")
+      ->check(CLI::IsMember({"wide", "narrow"}))
+      ->capture_default_str();
   app.add_option("--loss-scale", t.lossScale,
                  "Of the gradients, so that float16 holds them: none, static:scale=X, "
                  "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "

@@ -63,6 +63,22 @@ static llvm::Error checkCompress(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
+/// Checks what products that store 16 bits need of the other options.
+static llvm::Error checkProducts(const CompileOptions &options) {
+  if (options.products == "wide")
+    return llvm::Error::success();
+  if (options.products != "narrow")
+    return llvm::createStringError("--products: wide or narrow, not '%s'", options.products.c_str());
+  if (options.precision == "f32")
+    return llvm::createStringError(
+        "--products narrow rounds their sums to 16 bits; use it with --precision bf16 or f16");
+  if (options.leaves > 0)
+    return llvm::createStringError(
+        "--products narrow: every rank rounds its term of a sum, and --reproducible promises "
+        "the same bits on any number of ranks; leave one of the two out");
+  return llvm::Error::success();
+}
+
 /// Checks what a reproducible program needs of the other options.
 static llvm::Error checkLeaves(const CompileOptions &options) {
   if (options.leaves == 0)
@@ -156,6 +172,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
       return e;
   }
   if (llvm::Error e = checkLeaves(options))
+    return e;
+  if (llvm::Error e = checkProducts(options))
     return e;
   if (llvm::Error e = checkCompress(options))
     return e;

@@ -132,6 +132,8 @@ struct CompileOptions {
   /// isLeafCount(). 0: sums have the order that suits the mesh.
   int64_t leaves = 0;
   std::string precision = "f32"; // the operands of products: f32, bf16 or f16
+  /// With 16-bit operands: wide (float32), or narrow: a product that another one depends on stores 16 bits.
+  std::string products = "wide";
   /// none, cheap, full, full:0,2, or auto: of those that fit the one that is predicted to take the least time.
   std::string recompute = "none";
   bool fuse = true;          // fuse elementwise operators and reductions

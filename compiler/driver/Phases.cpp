@@ -111,7 +111,7 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     // After training, so that gradients are lowered, too. Before norms are decomposed, because their statistics stay in
     // float32.
     if (run.options.precision != "f32")
-      add(compiler::createLowerPrecisionPass({.type = run.options.precision}));
+      add(compiler::createLowerPrecisionPass({.type = run.options.precision, .products = run.options.products}));
     // After training, because the gradient of a whole norm has a shorter formula than that of its parts.
     add(compiler::createDecomposeNormsPass());
     // After the passes that make operators: merges equal ones and removes unused ones.

@@ -28,6 +28,8 @@ def LowerPrecisionPass : GraphPass<"graph-lower-precision"> {
   }];
   let options = [
     Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">,
+    Option<"products", "products", "std::string", "\"wide\"",
+           "wide: they store float32 sums; narrow: the type, where another product depends on them">,
   ];
 }
 

@@ -15,6 +15,13 @@
 // sweep such an operator runs in 16 bits if a reader of its result takes 16 bits. So the sums that products hand to the
 // optimizer and the loss are never rounded, and an addition of gradients that only the optimizer reads is in float32.
 //
+// With narrow products a product stores 16 bits if another product depends on it, and what follows it stays narrow. The
+// gradients of parameters are sums in float32 then, too.
+//
+//   %h = matmul %xl, %wl        16 bits
+//   %r = relu %h                16 bits
+//   %y = matmul %r, %vl {wide}  float32
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
 #include "dialects/graph/OpWriter.h"
@@ -38,7 +45,8 @@ namespace {
 
 class PrecisionLowering {
 public:
-  PrecisionLowering(func::FuncOp func, FloatType narrow) : func_(func), narrow_(narrow), writer_(func) {}
+  PrecisionLowering(func::FuncOp func, FloatType narrow, bool narrowProducts)
+      : func_(func), narrow_(narrow), narrowProducts_(narrowProducts), writer_(func) {}
 
   void run() {
     for (Operation &op : func_.getBody().front().without_terminator())
@@ -48,8 +56,10 @@ public:
         goesAlong_.insert(func_.getArgument(i));
     for (Operation *op : ops_)
       findNarrow(op);
-    for (Operation *op : llvm::reverse(ops_))
+    for (Operation *op : llvm::reverse(ops_)) {
+      findFeeding(op);
       findWanted(op);
+    }
     for (Operation *op : ops_)
       rewrite(op);
     for (OpOperand &result : func_.getBody().front().getTerminator()->getOpOperands())
@@ -114,7 +124,17 @@ private:
                return !isFloat(v) || goesAlong_.contains(v) || wanted_.contains(v);
              });
     Value result = op->getResult(0);
-    return narrowValues_.contains(result) && wanted_.contains(result);
+    return narrowValues_.contains(result) && (wanted_.contains(result) || isHeldNarrow(op));
+  }
+
+  /// Whether what follows from products, or a product's sum, is held in 16 bits whoever reads it.
+  bool isHeldNarrow(Operation *op) const { return narrowProducts_ && feeding_.contains(op); }
+
+  void findFeeding(Operation *op) {
+    if (llvm::any_of(op->getUsers(), [&](Operation *reader) {
+          return precisionOf(reader) == Precision::Products || feeding_.contains(reader);
+        }))
+      feeding_.insert(op);
   }
 
   void findWanted(Operation *op) {
@@ -192,20 +212,27 @@ private:
     writer_.setOrigin(maker ? maker : op);
   }
 
+  void lower(ResultRange results) {
+    for (Value result : results)
+      if (isSingle(result)) {
+        lowered_.insert(result);
+        result.setType(RankedTensorType::get(shapeOf(result), narrow_));
+      }
+  }
+
   void rewrite(Operation *op) {
     Precision kind = precisionOf(op);
     if (kind == Precision::Products && isSingle(op->getResult(0))) {
       for (OpOperand &operand : op->getOpOperands())
         operand.set(isFactor(operand) ? factorForm(operand.get(), op) : wideForm(operand.get(), op));
-      op->setAttr(kWide, UnitAttr::get(op->getContext()));
+      if (isHeldNarrow(op))
+        lower(sumsOf(op));
+      else
+        op->setAttr(kWide, UnitAttr::get(op->getContext()));
     } else if (runsNarrow(op)) {
       for (OpOperand &operand : op->getOpOperands())
         operand.set(narrowForm(operand.get(), op));
-      for (Value result : op->getResults())
-        if (isSingle(result)) {
-          lowered_.insert(result);
-          result.setType(RankedTensorType::get(shapeOf(result), narrow_));
-        }
+      lower(op->getResults());
     } else if (kind == Precision::Normalizes && narrowValues_.contains(op->getResult(0))) {
       for (OpOperand &operand : op->getOpOperands()) {
         Value v = operand.get();
@@ -224,10 +251,12 @@ private:
 
   func::FuncOp func_;
   FloatType narrow_;
+  bool narrowProducts_;
   OpWriter writer_;
   std::vector<Operation *> ops_; // of the program as it came
   // Looked up only, never walked.
   DenseSet<Value> narrowValues_, goesAlong_, wanted_, lowered_;
+  DenseSet<Operation *> feeding_; // a product depends on them
   DenseMap<Value, Value> narrowForms_;
 };
 
@@ -246,7 +275,11 @@ struct LowerPrecision : impl::LowerPrecisionPassBase<LowerPrecision> {
       getOperation().emitError("graph-lower-precision: the type is bf16 or f16, not ") << type;
       return signalPassFailure();
     }
-    PrecisionLowering(getOperation(), narrow).run();
+    if (products != "wide" && products != "narrow") {
+      getOperation().emitError("graph-lower-precision: products are wide or narrow, not ") << products;
+      return signalPassFailure();
+    }
+    PrecisionLowering(getOperation(), narrow, products == "narrow").run();
   }
 };
 

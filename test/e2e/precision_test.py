@@ -48,7 +48,7 @@ def bf16(x):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
-def train_mlp(p, x, y, steps, lr):
+def train_mlp(p, x, y, steps, lr, narrow=False):
     """What mixed precision means, written down: three layers in NumPy, every operator by itself."""
     p = {k: v.astype(np.float64) for k, v in p.items()}
     xl = bf16(x.reshape(len(x), -1)).astype(np.float64)
@@ -58,6 +58,8 @@ def train_mlp(p, x, y, steps, lr):
         r1 = bf16(np.maximum(bf16(xl @ w["fc1.weight"].T) + w["fc1.bias"], 0)).astype(np.float64)
         r2 = bf16(np.maximum(bf16(r1 @ w["fc2.weight"].T) + w["fc2.bias"], 0)).astype(np.float64)
         logits = r2 @ w["fc3.weight"].T + p["fc3.bias"]  # float32: nothing but the loss reads them
+        if narrow:  # the products of the backward half depend on them
+            logits = bf16(bf16(r2 @ w["fc3.weight"].T) + w["fc3.bias"]).astype(np.float64)
         e = np.exp(logits - logits.max(1, keepdims=True))
         s = e / e.sum(1, keepdims=True)
         losses.append(-np.log(s[np.arange(len(y)), y]).mean())
@@ -88,6 +90,12 @@ def means_what_numpy_computes(c):
         print(f"      {' '.join(options)}: {error:.1e} from NumPy, which is {distance:.1e} from float32")
         assert error < tolerance, (options, error, distance)
     assert distance > 3e-4, distance
+    narrow = c.compile("mlp_train", "bf16", *optimizer, "--no-fuse", "--products", "narrow")
+    expected = train_mlp(read_safetensors(narrow / "weights.safetensors"), x, y, STEPS, LR, narrow=True)
+    for options, tolerance in ((("--backend", "reference", "--f64"), 1e-6), ((), 3e-5)):
+        error = np.max(np.abs(c.losses(narrow, data, *options) / expected - 1))
+        print(f"      narrow products {' '.join(options)}: {error:.1e} from NumPy")
+        assert error < tolerance, (options, error)
 
 
 def train_mlp_by_adam(p, x, y, steps, lr, decay=0.01, beta1=0.9, beta2=0.999, eps=1e-8):
@@ -184,6 +192,26 @@ def sums_cross_ranks_in_float32(c):
     assert reducing and not any("bf16" in line for line in reducing), reducing
     assert "wide" in text and "xbf16>" in text
     assert plan.exists()
+
+
+@case
+def narrow_products_cross_ranks_in_16_bits(c):
+    """Of a cut product that another one depends on. Gradients of parameters cross in float32, and every mesh is verified."""
+    data = random_data(c, (1, 28, 28))
+    strategy = c.folder / "inner.json"
+    strategy.write_text(json.dumps([{"op": "/fc2/Gemm", "in": [["data", "model"], [None, "model"]]}]))
+    options = ("--products", "narrow", "--optimizer", f"sgd:lr={LR}")
+    whole = c.losses(c.compile("mlp_train", "bf16", *options), data)
+    plan = c.compile("mlp_train", "bf16", *options, "--strategy", strategy, "--dump-phases", c.folder / "narrow",
+                     mesh="data=2,model=2", mode="semi-auto")
+    text = (c.folder / "narrow/5-local.mlir").read_text()
+    reducing = [line for line in text.splitlines() if "dist.collective" in line and "reduce" in line]
+    assert any("bf16" in line for line in reducing) and any("f32" in line for line in reducing), reducing
+    np.testing.assert_allclose(c.losses(plan, data), whole, rtol=2e-3)
+    assert "verified" in c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 2, "--verify")
+    model = "resnet18_cifar_train"
+    plan = c.compile(model, "f16", "--products", "narrow", mesh="data=2,model=2", mode="auto")
+    assert "verified" in c.run(c.bin / "tessera-run", plan, "--data", random_data(c, (3, 32, 32)), "--steps", 2, "--verify")
 
 
 @case

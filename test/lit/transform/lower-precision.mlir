@@ -1,6 +1,8 @@
 // RUN: tessera-opt --graph-lower-precision=type=bf16 %s | FileCheck %s
 // RUN: not tessera-opt --graph-lower-precision=type=f8 %s 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: the type is bf16 or f16, not f8
+// RUN: not tessera-opt --graph-lower-precision="type=bf16 products=small" %s 2>&1 | FileCheck %s --check-prefix=PRODUCTS
+// PRODUCTS: products are wide or narrow, not small
 
 // Products take 16 bits, what lies between them runs in 16 bits, their sums reach the loss and the update as they are.
 // CHECK-LABEL: func.func @mlp
