@@ -14,14 +14,17 @@
 //          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
 //          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
 //          the bytes of the largest segment. The option `segments` selects the segments that run again. A segment
-//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, so
-//          that even stages are possible. Segments also end where stages do that the model file gives.
+//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, which
+//          have as much work each as the places allow, so that even stages are possible. Segments also end where stages
+//          do that the model file gives.
 //
 // The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
 // Small values (statistics) are kept, so that no sum over ranks runs twice.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
+#include "compiler/transform/SegmentCuts.h"
+#include "dialects/dist/DistInterfaces.h"
 #include "dialects/graph/GivenStages.h"
 #include "dialects/graph/OpWriter.h"
 #include "dialects/graph/flow/DataFlow.h"
@@ -218,11 +221,28 @@ private:
     }
   }
 
+  /// Floating-point operations, for all micro-batches.
+  double workOf(Operation *op) const {
+    auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
+    if (!ruled || shared_.contains(op))
+      return 0;
+    const auto shapes = [](TypeRange types) {
+      SmallVector<SmallVector<int64_t>> list;
+      for (Type type : types)
+        list.emplace_back(cast<RankedTensorType>(type).getShape());
+      return list;
+    };
+    return ruled.getFlops(shapes(op->getOperandTypes()), shapes(op->getResultTypes()));
+  }
+
   /// The positions of the forward half before which a segment ends, ascending. The operators behind the last position
   /// run only once.
   std::vector<int> chooseCuts() const {
     size_t n = forward_.size();
     std::vector<int64_t> crossing(n + 1, 0), kept(n + 1, 0); // kept: backward reads it, up to here
+    std::vector<double> work(n + 1, 0);
+    for (size_t i = 0; i < n; ++i)
+      work[i + 1] = work[i] + workOf(forward_[i]);
     for (size_t i = 0; i < n; ++i) {
       kept[i + 1] = kept[i];
       for (Value v : forward_[i]->getResults()) {
@@ -238,25 +258,15 @@ private:
     std::vector<int> best;
     int64_t least = kept[n];
     for (int segments = std::max(2, stages_); segments <= std::max(kMaxSegments, stages_); segments += stages_) {
-      std::vector<int> cuts;
-      int64_t total = 0, largest = 0;
-      for (int s = 1; s < segments; ++s) {
-        // The place that the fewest bytes cross, among those near an even share of the bytes.
-        auto share = [&](int64_t halves) { return kept[n] / (2 * segments) * halves; };
-        int choice = -1;
-        for (size_t p = cuts.empty() ? 1 : cuts.back() + 1; p < n; ++p)
-          if (kept[p] >= share(2 * s - 1) && kept[p] < share(2 * s + 1) &&
-              (choice < 0 || crossing[p] < crossing[choice]))
-            choice = int(p);
-        if (choice < 0)
-          continue;
-        largest = std::max(largest, kept[choice] - (cuts.empty() ? 0 : kept[cuts.back()]));
-        total += crossing[choice];
-        cuts.push_back(choice);
-      }
+      const std::vector<int> cuts =
+          stages_ > 1 ? cutEvenly(work, crossing, segments) : cutByBytes(kept, crossing, segments);
       if (cuts.empty())
         continue;
-      largest = std::max(largest, kept[n] - kept[cuts.back()]);
+      int64_t total = 0, largest = kept[n] - kept[size_t(cuts.back())];
+      for (size_t c = 0; c < cuts.size(); ++c) {
+        largest = std::max(largest, kept[size_t(cuts[c])] - (c == 0 ? 0 : kept[size_t(cuts[c - 1])]));
+        total += crossing[size_t(cuts[c])];
+      }
       if (total + largest < least) {
         least = total + largest;
         best = cuts;
