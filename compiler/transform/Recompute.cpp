@@ -37,7 +37,10 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -49,7 +52,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// A value is always kept if it has less than 1 / kSmall of the bytes of the largest one.
+/// A value is kept if it has less than 1 / kSmall of the bytes of the largest one; if it is cheap, of a usual one.
 constexpr int64_t kSmall = 32;
 /// The most segments that are tried, if there are no more stages. More would gain nothing on known networks.
 constexpr int kMaxSegments = 64;
@@ -68,6 +71,7 @@ public:
     for (auto [i, op] : llvm::enumerate(flow.operators))
       if (flow.parts > 1 && flow.flow.steps[i].section == Section::Begin)
         shared_.insert(op);
+    findUnread();
     markCasts();
     for (Operation &op : block_.without_terminator()) {
       bool backward = op.hasAttr(kGradOfAttr);
@@ -83,35 +87,33 @@ public:
   }
 
   void cheap() {
+    const int64_t small = usualBytes() / kSmall;
     DenseSet<Value> kept;
     SmallVector<Value> candidates;
     for (Operation *op : forward_)
       for (Value v : op->getResults())
         if (readBackward(v)) {
-          if (isCheap(op) && !alwaysKept(v) && forwardReaders(v) < 2)
+          if (isCheap(op) && !isAtHand(v) && bytesOf(v) >= small && forwardReaders(v) < 2)
             candidates.push_back(v);
           else
             kept.insert(v);
         }
-    auto stops = [&](Value v) {
-      return alwaysKept(v) || kept.contains(v) || !isCheap(v.getDefiningOp()) || forwardReaders(v) >= 2;
-    };
-    SmallVector<Value> chosen;
+    const auto isKept = [&](Value v) { return isAtHand(v) || bytesOf(v) < small || kept.contains(v); };
+    std::vector<std::pair<Value, DenseSet<Value>>> chosen; // with what they are computed from
     for (Value v : candidates) {
-      SmallVector<Value> leaves;
-      closure(v, stops, leaves);
+      DenseSet<Value> leaves = leavesOf(v, [&](Value u) { return isKept(u) || !isCheap(u.getDefiningOp()); });
       int64_t extra = 0;
       for (Value leaf : leaves)
-        extra += alwaysKept(leaf) || kept.contains(leaf) ? 0 : bytesOf(leaf);
+        extra += isKept(leaf) ? 0 : bytesOf(leaf);
       if (extra < bytesOf(v)) {
-        chosen.push_back(v);
         kept.insert(leaves.begin(), leaves.end());
+        chosen.push_back({v, std::move(leaves)});
       } else {
         kept.insert(v);
       }
     }
-    for (Value v : chosen)
-      again({v}, stops);
+    for (const auto &[v, leaves] : chosen)
+      again({v}, [&, &leaves = leaves](Value u) { return leaves.contains(u); });
   }
 
   /// Recomputes the segments `which`, ascending; empty: all. Returns the number of segments.
@@ -144,6 +146,13 @@ public:
   }
 
 private:
+  /// Gradients of what graph-repeat has replaced stay in the program, and would keep what they read.
+  void findUnread() {
+    for (Operation &op : llvm::reverse(block_.without_terminator()))
+      if (llvm::all_of(op.getUsers(), [&](Operation *user) { return unread_.contains(user); }))
+        unread_.insert(&op);
+  }
+
   /// What stands among gradients and is read by them alone, as a cast of an activation that a lower precision needs,
   /// belongs to the first of them. As a part of the forward half it would keep what it reads until then.
   void markCasts() {
@@ -188,11 +197,28 @@ private:
 
   bool isForward(Operation *op) const { return position_.contains(op); }
   /// Whether the operator belongs to the backward half. The optimizer does not.
-  bool isGradient(Operation *op) const { return op->hasAttr(kGradOfAttr) && !isForward(op); }
-  /// Whether the value takes little memory, or is in memory anyway.
-  bool alwaysKept(Value v) const {
+  bool isGradient(Operation *op) const { return op->hasAttr(kGradOfAttr) && !isForward(op) && !unread_.contains(op); }
+  bool isAtHand(Value v) const {
     Operation *op = v.getDefiningOp();
-    return !op || op->hasTrait<OpTrait::ConstantLike>() || shared_.contains(op) || bytesOf(v) * kSmall < largest_;
+    return !op || op->hasTrait<OpTrait::ConstantLike>() || shared_.contains(op);
+  }
+  /// Whether the value takes little memory, or is in memory anyway.
+  bool alwaysKept(Value v) const { return isAtHand(v) || bytesOf(v) * kSmall < largest_; }
+  /// Values of at least so many bytes have half of all the bytes that the backward half reads.
+  int64_t usualBytes() const {
+    std::vector<int64_t> bytes;
+    for (Operation *op : forward_)
+      for (Value v : op->getResults())
+        if (!isAtHand(v) && readBackward(v))
+          bytes.push_back(bytesOf(v));
+    llvm::sort(bytes, std::greater<>());
+    int64_t left = std::accumulate(bytes.begin(), bytes.end(), int64_t(0)) / 2;
+    for (int64_t b : bytes) {
+      left -= b;
+      if (left <= 0)
+        return b;
+    }
+    return 0;
   }
   bool readBackward(Value v) const {
     return llvm::any_of(v.getUsers(), [&](Operation *user) { return isGradient(user); });
@@ -212,13 +238,30 @@ private:
     return last;
   }
 
-  void closure(Value v, function_ref<bool(Value)> stops, SmallVectorImpl<Value> &leaves) const {
-    for (Value operand : v.getDefiningOp()->getOperands()) {
-      if (!stops(operand))
-        closure(operand, stops, leaves);
-      else if (!llvm::is_contained(leaves, operand))
-        leaves.push_back(operand);
+  /// What `v` follows from, as far back as `stops` allows. Of a value that operators outside read as well nothing is
+  /// computed again: in a residual stream that would lead from layer to layer. But GELU reads its x twice, and alone.
+  DenseSet<Value> leavesOf(Value v, function_ref<bool(Value)> stops) const {
+    DenseSet<Operation *> inside;
+    DenseSet<Value> leaves;
+    std::map<int, Value, std::greater<>> work; // by position: all readers inside come before the value
+    const auto add = [&](Operation *op) {
+      inside.insert(op);
+      for (Value operand : op->getOperands())
+        if (stops(operand))
+          leaves.insert(operand);
+        else
+          work.insert({position_.lookup(operand.getDefiningOp()), operand});
+    };
+    add(v.getDefiningOp());
+    while (!work.empty()) {
+      const Value next = work.begin()->second;
+      work.erase(work.begin());
+      if (llvm::all_of(next.getUsers(), [&](Operation *user) { return !isForward(user) || inside.contains(user); }))
+        add(next.getDefiningOp());
+      else
+        leaves.insert(next);
     }
+    return leaves;
   }
 
   /// Floating-point operations, for all micro-batches.
@@ -334,6 +377,7 @@ private:
   std::vector<Operation *> forward_;
   DenseMap<Operation *, int> position_; // in forward_; looked up only
   DenseSet<Operation *> shared_;        // by all micro-batches: computed once and kept for them; looked up only
+  DenseSet<Operation *> unread_;        // by anything that is read; looked up only
   int64_t largest_ = 0;
 };
 
