@@ -14,9 +14,8 @@
 //          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
 //          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
 //          the bytes of the largest segment. The option `segments` selects the segments that run again. A segment
-//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, which
-//          have as much work each as the places allow, so that even stages are possible. Segments also end where stages
-//          do that the model file gives.
+//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, so
+//          that even stages are possible. Segments also end where stages do that the model file gives.
 //
 // The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
 // Small values (statistics) are kept, so that no sum over ranks runs twice.
@@ -301,8 +300,9 @@ private:
     std::vector<int> best;
     int64_t least = kept[n];
     for (int segments = std::max(2, stages_); segments <= std::max(kMaxSegments, stages_); segments += stages_) {
+      // As many segments as stages are the stages. Of several for each stage the search for stages makes even ones.
       const std::vector<int> cuts =
-          stages_ > 1 ? cutEvenly(work, crossing, segments) : cutByBytes(kept, crossing, segments);
+          segments == stages_ ? cutEvenly(work, crossing, segments) : cutByBytes(kept, crossing, segments);
       if (cuts.empty())
         continue;
       int64_t total = 0, largest = kept[n] - kept[size_t(cuts.back())];
