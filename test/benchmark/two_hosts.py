@@ -6,6 +6,7 @@ usage: test/benchmark/two_hosts.py --bin build/bin [--python PYTHON ...] [--netw
                                    [--quick] [--json FILE]
        test/benchmark/two_hosts.py --bin build/bin --predictions [...]
        test/benchmark/two_hosts.py --bin build/bin --pipeline [--python PYTHON] [...]
+       test/benchmark/two_hosts.py --bin build/bin --idle [...]
 
 The hosts are two network namespaces with a cable whose rate tc limits (--rates, Gbit/s, each direction), and each has one core of
 this machine. So it needs root, ip, tc and two cores. A rank runs on each, with one thread. All that is predicted rests on
@@ -23,8 +24,9 @@ a line more has Tessera with sums of gradients sent in these bits (bf16, f16, in
 
 --pipeline: four wide dense layers, whose parameters outweigh their activations, at the first rate. Two stages against data parallel
 on the same two ranks, the ratio predicted and measured; PyTorch's torch.distributed.pipelining with the same cut, schedule and
-micro-batches (of the Pythons that have it); and how long ranks are idle, measured in a trace beside predicted, of two stages there and
-of four on threads of this machine (where it has fewer than four cores, they share them, and the figure says little).
+micro-batches (of the Pythons that have it); and how long ranks are idle, measured in traces beside predicted, of two stages there and
+of four on machines that each have a share of one core (slow_machines.py; left out where the kernel gives no shares). --idle: the
+last of these alone.
 
 --quick: small networks and two rounds, to see whether all of it works. Otherwise each network of the first part takes minutes, with its
 profile, and may be run by itself (--networks bert --profiles DIR). The figures count on
@@ -42,6 +44,7 @@ import numpy as np
 
 from linked_hosts import Failed, Linked, TwoHosts, predicted, run
 from predicted_vs_measured import spearman
+from slow_machines import SlowMachines
 from versus_pytorch import peer_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,6 +55,7 @@ CONTESTANT = pathlib.Path(__file__).with_name("torch_contestant.py")
 WARMUP = 1
 LOSS = ("--train", "--loss", "cross_entropy")
 STAGES, PARTS = 2, 8  # of the pipeline
+SLOW = 4              # stages of the one on slow machines
 
 
 def ms(seconds):
@@ -217,15 +221,38 @@ def predictions(args, folder):
 
 
 def idle(trace):
-    """The share of a traced step in which ranks do not compute, mean over the ranks."""
+    """The share of a traced step in which ranks do not compute: by step, the mean over the ranks."""
     events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
-    shares = []
+    ranks = []
     for rank in {e["pid"] for e in events}:
         mine = [e for e in events if e["pid"] == rank]
-        step = max((e for e in mine if e.get("cat") == "step"), key=lambda e: e["dur"])
-        busy = sum(e["dur"] for e in mine if e.get("cat") == "kernel" and step["ts"] <= e["ts"] < step["ts"] + step["dur"])
-        shares.append(1 - busy / step["dur"])
-    return statistics.mean(shares)
+        steps = sorted((e for e in mine if e.get("cat") == "step"), key=lambda e: e["ts"])
+        ranks.append([1 - sum(e["dur"] for e in mine if e.get("cat") == "kernel" and step["ts"] <= e["ts"] < step["ts"] + step["dur"]) /
+                      step["dur"] for step in steps])
+    return [statistics.mean(shares) for shares in zip(*ranks)]
+
+
+class Idle:
+    """Of the rounds of a plan: the median of the traced steps of each, beside what is predicted."""
+
+    def __init__(self, plan):
+        self.predicted, self.rounds = predicted(plan)[1], []
+
+    def measure(self, hosts, plan, files, steps):
+        trace = hosts.folder / "idle.trace"
+        hosts.train(plan, files, steps + WARMUP, "--trace", f"steps={WARMUP + 1}:{WARMUP + steps}", "--trace-file", trace)
+        self.rounds.append(statistics.median(idle(trace)))
+
+    def row(self, name):
+        return {"name": name, "idle": statistics.median(self.rounds), "predicted_idle": self.predicted,
+                "least": min(self.rounds), "most": max(self.rounds)}
+
+
+def print_idle(rows):
+    print(f"\n| stages | idle, measured | predicted |\n|{'---|' * 3}")
+    for row in rows:
+        print(f"| {row['name']} | {100 * row['idle']:.1f} % ({100 * row['least']:.1f} to {100 * row['most']:.1f}) | "
+              f"{100 * row['predicted_idle']:.1f} % |", flush=True)
 
 
 def pipeline(args, folder):
@@ -235,9 +262,9 @@ def pipeline(args, folder):
     dense(model, width, 2 * STAGES)
     files = data(folder, "mlp", batch, (width,), width, ())
     options = (*LOSS, "--optimizer", "sgd:lr=0.01", "--dim", f"batch={batch}")
-    parts, told = ("--accumulate", PARTS), []
+    parts, told, waits = ("--accumulate", PARTS), [], []
     with args.link(folder, rate) as link:
-        contestants, plans, bubbles = {}, {}, {}
+        contestants, plans = {}, {}
         plans["data parallel"] = link.compile("data", model, "--mesh", "data=2", "--mode", "data", *options,
                                               profile=link.profile("mlp.data", model, options))
         profile = link.profile("mlp.parts", model, (*options, *parts))
@@ -260,9 +287,10 @@ def pipeline(args, folder):
                     steps=2 * args.steps + WARMUP)
         times = alternate(contestants, args.rounds)
         for schedule in "1f1b", "gpipe":
-            trace = folder / f"{schedule}.trace"
-            link.train(plans[schedule], files, 2, "--trace", "steps=2", "--trace-file", trace)
-            bubbles[f"2 ranks, {schedule}"] = idle(trace), predicted(plans[schedule])[1]
+            idle_in = Idle(plans[schedule])
+            for _ in range(args.rounds):
+                idle_in.measure(link, plans[schedule], files, args.steps)
+            waits.append(idle_in.row(f"{STAGES} hosts, {schedule}"))
     print(f"Four dense layers of {width}, batch {batch}, {PARTS} micro-batches, {rate:g} Gbit/s.\n\n"
           f"| contestant | predicted | measured | data parallel / this, predicted | measured |\n|{'---|' * 5}")
     whole = times["data parallel"].median()
@@ -277,28 +305,37 @@ def pipeline(args, folder):
         for name in times:
             if name.startswith("PyTorch") and name.endswith(schedule):
                 print(f"\n{schedule}: {times[name].median() / times[schedule].median():.2f} times as fast as {name[:name.index(',')]}.")
-    bubbles |= four_ranks(args, folder, model, files, (*options, *parts))
-    print(f"\n| stages | idle, measured | predicted |\n|{'---|' * 3}")
-    for name, (measured, expected) in bubbles.items():
-        told.append({"name": name, "idle": measured, "predicted_idle": expected})
-        print(f"| {name} | {100 * measured:.1f} % | {100 * expected:.1f} % |", flush=True)
-    return told
+    try:
+        waits += slow_pipeline(args, folder)
+    except SlowMachines.Skipped as reason:
+        print(reason, file=sys.stderr)
+    print_idle(waits)
+    return told + waits
 
 
-def four_ranks(args, folder, model, files, options):
-    """Four stages on threads of this machine."""
-    phases, profile, found = folder / "four.phases", args.profiles / "four.json" if args.profiles else folder / "four.json", {}
-    if not profile.exists():
-        run([args.bin / "tessera-compile", model, "-q", "--mesh", "data=4", *options, "--dump-phases", phases, "-o", folder / "four"])
-        run([args.bin / "tessera-profile", phases / "2-training.mlir", "--mesh", "data=4", "-q", "--seconds", args.seconds, "-o", profile])
-    for schedule in "1f1b", "gpipe":
-        plan, trace = folder / f"four.{schedule}", folder / f"four.{schedule}.trace"
-        run([args.bin / "tessera-compile", model, "-q", "--mesh", "stage=4", "--pipeline", f"schedule={schedule}", *options, "--profile",
-             profile, "-o", plan])
-        run([args.bin / "tessera-run", plan, "--data", f"npy:{','.join(map(str, files))}", "--steps", 2, "--threads", 1, "--trace",
-             "steps=2", "--trace-file", trace])
-        found[f"4 ranks, {schedule}"] = idle(trace), predicted(plan)[1]
-    return found
+def slow_pipeline(args, folder):
+    """How long ranks are idle on slow machines, a dense layer on each. The batch is so large that an action lasts many periods of a
+    machine's share, which makes a step long: a round traces one, after those to warm up."""
+    width, batch = (512, 128) if args.quick else (4096, 2048)
+    model = folder / "slow.onnx"
+    dense(model, width, SLOW)
+    files = data(folder, "slow", batch, (width,), width, ())
+    options = (*LOSS, "--optimizer", "sgd:lr=0.01", "--dim", f"batch={batch}", "--accumulate", PARTS)
+    with SlowMachines(args.bin, folder, SLOW, args.profiles, args.seconds, args.limit) as machines:
+        profile = machines.profile("mlp.slow", model, options)
+        plans = {schedule: machines.compile(schedule, model, "--mesh", f"stage={SLOW}", "--pipeline", f"schedule={schedule}", *options,
+                                            profile=profile) for schedule in ("1f1b", "gpipe")}
+        waits = {schedule: Idle(plan) for schedule, plan in plans.items()}
+        for _ in range(args.rounds):
+            for schedule, plan in plans.items():
+                waits[schedule].measure(machines, plan, files, 1)
+    return [idle_in.row(f"{SLOW} slow machines, {schedule}") for schedule, idle_in in waits.items()]
+
+
+def slow(args, folder):
+    waits = slow_pipeline(args, folder)
+    print_idle(waits)
+    return waits
 
 
 def main():
@@ -308,6 +345,7 @@ def main():
     parser.add_argument("--python", action="append", help="a Python that has PyTorch; may be repeated")
     parser.add_argument("--predictions", action="store_true")
     parser.add_argument("--pipeline", action="store_true")
+    parser.add_argument("--idle", action="store_true")
     parser.add_argument("--networks", type=listed(str))
     parser.add_argument("--rates", type=listed(float), default=[1.0, 10.0], help="Gbit/s")
     parser.add_argument("--auto", action="store_true", help="also with the strategies that the search takes")
@@ -327,8 +365,9 @@ def main():
     args.link = lambda folder, rate: Linked(args.bin, folder, 1e9 * rate, args.profiles, args.seconds, args.limit)
     with tempfile.TemporaryDirectory() as name:
         try:
-            told = (predictions if args.predictions else pipeline if args.pipeline else contest)(args, pathlib.Path(name))
-        except (Failed, TwoHosts.Skipped) as reason:
+            what = predictions if args.predictions else pipeline if args.pipeline else slow if args.idle else contest
+            told = what(args, pathlib.Path(name))
+        except (Failed, TwoHosts.Skipped, SlowMachines.Skipped) as reason:
             sys.exit(str(reason))
     if args.json:
         args.json.write_text(json.dumps(told, indent=1) + "\n")
