@@ -40,6 +40,12 @@ static void matMul(MatMulOp op, Context &c) {
   c.give(1, tb ? matmul(c, dy, a, true, ta) : matmul(c, a, dy, !ta, false));
 }
 
+/// The gradient of the weights of a convolution from x to y.
+template <typename Op> static Value weightGrad(Op op, Context &c, Value x, Value dy) {
+  return c.b.make<ConvWeightGradOp>(x, dy, shapeOf(op.getW()).drop_front(2), op.getStrides(), op.getPads(),
+                                    op.getDilations(), op.getGroups(), /*wide=*/false, /*leaves=*/IntegerAttr());
+}
+
 static void conv(ConvOp op, Context &c) {
   c.name("grad_x");
   if (c.needs(0))
@@ -47,8 +53,7 @@ static void conv(ConvOp op, Context &c) {
                                         op.getPads(), op.getDilations(), op.getGroups()));
   c.name("grad_w");
   if (c.needs(1))
-    c.give(1, c.b.make<ConvWeightGradOp>(op.getX(), c.dy(), shapeOf(op.getW()).drop_front(2), op.getStrides(),
-                                         op.getPads(), op.getDilations(), op.getGroups()));
+    c.give(1, weightGrad(op, c, op.getX(), c.dy()));
 }
 
 // A convolution of x whose result has exactly y's spatial extents. The upper padding is adjusted, because
@@ -78,8 +83,7 @@ static void convInputGrad(ConvInputGradOp op, Context &c) {
            convTo(c, c.dy(), op.getW(), op.getDy(), op.getStrides(), op.getPads(), op.getDilations(), op.getGroups()));
   c.name("grad_w");
   if (c.needs(1))
-    c.give(1, c.b.make<ConvWeightGradOp>(c.dy(), op.getDy(), shapeOf(op.getW()).drop_front(2), op.getStrides(),
-                                         op.getPads(), op.getDilations(), op.getGroups()));
+    c.give(1, weightGrad(op, c, c.dy(), op.getDy()));
 }
 
 static void batchNorm(BatchNormOp op, Context &c) {

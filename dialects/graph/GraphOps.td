@@ -439,12 +439,13 @@ def Graph_ConvWeightGradOp
     : Graph_InferredOp<"conv_weight_grad",
                        "n (g=groups c) hwz.., n (g f) hwz.. -> (g f) c rst.. | sum n hwz.. "
                        "| whole rst.. | window hwz..:rst.. | linear 0 1",
-                       [Graph_Products], ["localize", "getFlops"]> {
+                       [Graph_Products, Graph_AddsLeaves], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in w: x, dy -> dw with spatial extents kernel_sizes";
+  let description = [{ `leaves` are those of n. }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel_sizes,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                        DenseI64ArrayAttr:$dilations, I64Attr:$groups,
-                       UnitAttr:$wide);
+                       UnitAttr:$wide, OptionalAttr<I64Attr>:$leaves);
   let results = (outs Graph_Tensor:$dw);
 }
 

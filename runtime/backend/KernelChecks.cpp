@@ -302,6 +302,15 @@ Status checkOverlap(const KernelCall &call) {
 
 //===- Geometries -----------------------------------------------------------------------------===//
 
+/// In how many equal ranges `terms` are summed; `what` are they.
+static Status readLeaves(const KernelCall &call, int64_t terms, const char *what, int64_t &leaves) {
+  leaves = call.intAttribute("leaves", 1);
+  if (leaves < 1 || !std::has_single_bit(uint64_t(leaves)) || terms % leaves != 0)
+    return attributeError(call, std::to_string(leaves) + " leaves are no power of two that divides the " +
+                                    std::to_string(terms) + " " + what);
+  return Status();
+}
+
 Result<ConvGeometry> convGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 2, 1));
   TESSERA_RETURN_IF_ERROR(productTypes(call));
@@ -338,6 +347,8 @@ Result<ConvGeometry> convGeometry(const KernelCall &call) {
     const Shape &out = call.outputs[0].shape;
     if (given != Shape(out.begin() + 2, out.end()))
       return attributeError(call, std::string(name) + " " + str(given) + " is not the result's " + str(out));
+    if (weightGrad)
+      TESSERA_RETURN_IF_ERROR(readLeaves(call, g.n, "images", g.leaves));
     return g;
   }
   Shape expected = {x[0], w[0]};
@@ -394,10 +405,7 @@ Result<MatMulGeometry> matmulGeometry(const KernelCall &call) {
   g.n = b[b.size() - (g.transposeB ? 2 : 1)];
   if (b[b.size() - (g.transposeB ? 1 : 2)] != g.k)
     return attributeError(call, "the inner dimensions differ");
-  g.leaves = call.intAttribute("leaves", 1);
-  if (g.leaves < 1 || !std::has_single_bit(uint64_t(g.leaves)) || g.k % g.leaves != 0)
-    return attributeError(call, std::to_string(g.leaves) + " leaves are no power of two that divides the " +
-                                    std::to_string(g.k) + " terms of a sum");
+  TESSERA_RETURN_IF_ERROR(readLeaves(call, g.k, "terms of a sum", g.leaves));
   TESSERA_RETURN_IF_ERROR(batchOf(call, a, b, g));
   Shape expected = g.batch;
   expected.push_back(g.m);

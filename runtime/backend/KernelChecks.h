@@ -33,6 +33,7 @@ struct WindowGeometry {
 /// A convolution (forward or either gradient). c and f are per group.
 struct ConvGeometry : WindowGeometry {
   int64_t n = 1, groups = 1, c = 1, f = 1;
+  int64_t leaves = 1; // of a gradient of weights: equal ranges of n, a power of two, added as a balanced tree
 };
 Result<ConvGeometry> convGeometry(const KernelCall &call);
 

@@ -152,6 +152,8 @@ uint32_t neededVersion(const plan::Plan &plan) {
         needed = std::max(needed, 8u);
       if (has(step.kernel(), kKeepScale)) // a reader of version 9 would take what is kept for a bias
         needed = std::max(needed, 10u);
+      if (has(step.kernel(), "leaves") && step.kernel().name() != "matmul") // a reader of version 10 knows no others
+        needed = std::max(needed, 11u);
     }
   }
   return needed;

@@ -27,7 +27,7 @@
 namespace tessera::rt {
 
 /// The versions of the format that are read (plan.proto says how it evolves).
-constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 10;
+constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 11;
 /// Larger plan files are refused before they are parsed. (Weights are not in them.)
 constexpr uint64_t kMaxPlanBytes = uint64_t(64) << 20;
 constexpr uint32_t kMaxRanks = 4096;

@@ -87,6 +87,13 @@ private:
 std::unique_ptr<BoundKernel> bindLeafMatMul(const KernelCall &call, const MatMulGeometry &geometry,
                                             bool (*keepsOrder)(const std::string &implementation));
 
+/// oneDNN's gradient of a convolution's weights for the calling thread's number of threads; empty where it has none
+/// that is fast. The call has one leaf.
+dnnl::convolution_backward_weights::primitive_desc describeWeightGrad(const KernelCall &call);
+/// conv_weight_grad in leaves, and with bits that depend on no number of threads (OneDnnWeightGrad.cpp). Null where
+/// oneDNN has no primitive for a leaf.
+std::unique_ptr<BoundKernel> bindLeafWeightGrad(const KernelCall &call);
+
 /// A convolution and the loop that reads its result as input number `input`, as one call, which writes the loop's
 /// result. Null where oneDNN cannot do both, or does it by slower code. oneDNN's max(x, 0) makes 0 of a NaN.
 BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size_t input);

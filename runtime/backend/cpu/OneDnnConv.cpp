@@ -118,11 +118,13 @@ template <typename Gradient> typename Gradient::primitive_desc gradient(const Ke
   });
 }
 
-/// The convolution on so many threads.
-BindResult bindOn(const KernelCall &call, int threads) {
+BindResult bindConv(const KernelCall &call) {
   ConvCall c = describe(call);
-  useThreads(threads);
-  auto kernel = std::make_unique<DnnlKernel>(threads);
+  // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
+  if (call.name() == "conv_weight_grad" && (call.exact || c.g.leaves > 1))
+    return BindResult(bindLeafWeightGrad(call));
+  useThreads(call.threads);
+  auto kernel = std::make_unique<DnnlKernel>(call.threads);
   if (call.name() == "conv") {
     auto pd = choose<dnnl::convolution_forward::primitive_desc>(
         call, c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
@@ -147,7 +149,7 @@ BindResult bindOn(const KernelCall &call, int threads) {
                    {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SRC}});
     kernel->finish(pd.impl_info_str());
   } else {
-    auto pd = gradient<dnnl::convolution_backward_weights>(call, c);
+    auto pd = describeWeightGrad(call);
     if (!pd)
       return BindResult(std::unique_ptr<BoundKernel>());
     kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
@@ -160,11 +162,6 @@ BindResult bindOn(const KernelCall &call, int threads) {
     kernel->finish(pd.impl_info_str());
   }
   return BindResult(std::move(kernel));
-}
-
-BindResult bindConv(const KernelCall &call) {
-  // oneDNN shares the batch of a weight gradient out over threads, and adds their sums.
-  return bindOn(call, call.exact && call.name() == "conv_weight_grad" ? 1 : call.threads);
 }
 
 /// The functions as oneDNN's; `added` is the descriptor of what is added before them.
@@ -204,6 +201,10 @@ bool acceptsConv(const KernelCall &call) {
 }
 
 } // namespace
+
+dnnl::convolution_backward_weights::primitive_desc describeWeightGrad(const KernelCall &call) {
+  return gradient<dnnl::convolution_backward_weights>(call, describe(call));
+}
 
 BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size_t input) {
   Result<ExpressionCode> code = lowerExpression(loop);

@@ -4,15 +4,13 @@
 // In float32 oneDNN adds what waits when it stores a leaf: of four leaves, the second one is stored as l1 + l0, the
 // fourth as (l3 + l2) + (l1 + l0). That is the tree, since two numbers have one sum in either order. In 16 bits every
 // sum is rounded, which no primitive does in between: own loops add there.
-#include "runtime/backend/Half.h"
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/OneDnn.h"
-#include "runtime/backend/cpu/fused/VectorOps.h"
+#include "runtime/backend/cpu/RoundedSum.h"
 #include "runtime/plan/Alignment.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -184,7 +182,7 @@ private:
       stream.wait();
       for (size_t i = 0; i < sums; ++i) {
         if (!addsInKernel_)
-          addRounded(waiting.back(), place, m * n);
+          addRounded(plan::BF16, place, waiting.back(), place, m * n);
         free.push_back(waiting.back());
         waiting.pop_back();
       }
@@ -194,21 +192,6 @@ private:
     for (int64_t i = 0; i < m; ++i)
       std::memcpy(y_.at(matrix, rows_.begin(row) + i, columns_.begin(column)), waiting.front() + size_t(i) * rowBytes,
                   rowBytes);
-  }
-
-  /// sum = before + sum, in BF16.
-  static void addRounded(const std::byte *before, std::byte *sum, int64_t elements) {
-    const VectorFn load = vectorOps().find(VectorOp::LoadBf16, 0), add = vectorOps().find(VectorOp::Add, 0),
-                   store = vectorOps().find(VectorOp::StoreBf16, 0);
-    constexpr int64_t kStrip = 1024; // numbers that the first cache holds
-    std::array<float, size_t(kStrip)> x, y;
-    for (int64_t i = 0; i < elements; i += kStrip) {
-      const int64_t n = std::min(kStrip, elements - i);
-      load(x.data(), reinterpret_cast<const Bfloat16 *>(before) + i, nullptr, nullptr, n);
-      load(y.data(), reinterpret_cast<const Bfloat16 *>(sum) + i, nullptr, nullptr, n);
-      add(y.data(), x.data(), y.data(), nullptr, n);
-      store(reinterpret_cast<Bfloat16 *>(sum) + i, y.data(), nullptr, nullptr, n);
-    }
   }
 
   MatMulGeometry g_;

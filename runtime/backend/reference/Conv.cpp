@@ -6,6 +6,7 @@
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tessera::rt {
 namespace {
@@ -127,14 +128,14 @@ void convInputGrad(const ConvGeometry &g, int threads, const T *dy, const T *w, 
   });
 }
 
-/// Scratch: sums [g][f/16][c][kernel][16], then one image's dy as panels [g][f/16][pixel][16].
+/// Of images first to last - 1: sums [g][f/16][c][kernel][16]. `panel` holds one image's dy as [g][f/16][pixel][16].
 template <typename T>
-void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy, T *dw, double *scratch) {
+void sumImages(const ConvGeometry &g, int threads, const T *x, const T *dy, int64_t first, int64_t last, double *sums,
+               double *panel) {
   int64_t inVolume = volume(g.in), outVolume = volume(g.out), k = volume(g.kernel);
   int64_t fbs = g.groups * panels(g.f);
-  double *sums = scratch, *panel = scratch + fbs * g.c * k * kPanel;
   std::fill_n(sums, fbs * g.c * k * kPanel, 0.0);
-  for (int64_t n = 0; n < g.n; ++n) {
+  for (int64_t n = first; n < last; ++n) {
     for (int64_t b = 0; b < fbs; ++b)
       for (int64_t o = 0; o < outVolume; ++o)
         for (int64_t j = 0; j < kPanel; ++j) {
@@ -167,10 +168,30 @@ void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy,
       }
     });
   }
+}
+
+/// Numbers of a sum in scratch memory.
+int64_t sumSize(const ConvGeometry &g) { return g.groups * panels(g.f) * g.c * volume(g.kernel) * kPanel; }
+
+/// Scratch: the sums of leaves that wait for a neighbour, one of every size, and a leaf's; then sumImages' panel.
+template <typename T>
+void convWeightGrad(const ConvGeometry &g, int threads, plan::DType narrowed, const T *x, const T *dy, T *dw,
+                    double *scratch) {
+  const int64_t size = sumSize(g), images = g.n / g.leaves, k = volume(g.kernel);
+  double *sums = scratch, *const panel = scratch + (std::countr_zero(uint64_t(g.leaves)) + 1) * size;
+  auto store = [&](double sum) { return double(roundedTo(narrowed, static_cast<T>(sum))); };
+  for (int64_t leaf = 0; leaf < g.leaves; ++leaf, sums += size) {
+    sumImages(g, threads, x, dy, leaf * images, (leaf + 1) * images, sums, panel);
+    std::transform(sums, sums + size, sums, store);
+    for (auto carried = uint64_t(leaf); carried & 1; carried >>= 1, sums -= size)
+      std::transform(sums, sums + size, sums - size, sums - size,
+                     [&](double sum, double before) { return store(before + sum); });
+  }
+  sums = scratch;
   for (int64_t group = 0; group < g.groups; ++group)
     for (int64_t f = 0; f < g.f; ++f)
       for (int64_t t = 0; t < g.c * k; ++t) {
-        int64_t b = group * panels(g.f) + f / kPanel;
+        const int64_t b = group * panels(g.f) + f / kPanel;
         dw[(group * g.f + f) * g.c * k + t] = static_cast<T>(sums[(b * g.c * k + t) * kPanel + f % kPanel]);
       }
 }
@@ -180,15 +201,19 @@ BindResult bindConv(const KernelCall &call) {
   TensorView a = call.inputs[0], b = call.inputs[1], y = call.outputs[0];
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
   int64_t k = volume(g.kernel);
-  int64_t doubles = inputGrad ? g.groups * panels(g.c) * g.f * k * kPanel : g.groups * panels(g.f) * g.c * k * kPanel;
+  int64_t doubles = inputGrad ? g.groups * panels(g.c) * g.f * k * kPanel : sumSize(g);
   if (weightGrad)
-    doubles += g.groups * panels(g.f) * volume(g.out) * kPanel;
+    doubles += std::countr_zero(uint64_t(g.leaves)) * sumSize(g) + g.groups * panels(g.f) * volume(g.out) * kPanel;
   int threads = call.threads;
+  const plan::DType narrowed = call.narrowed;
   auto run = [=](std::byte *scratch) {
     auto typed = [&](auto tag) {
       using T = decltype(tag);
-      auto *function = inputGrad ? convInputGrad<T> : weightGrad ? convWeightGrad<T> : convForward<T>;
-      function(g, threads, a.as<T>(), b.as<T>(), y.as<T>(), reinterpret_cast<double *>(scratch));
+      auto *const memory = reinterpret_cast<double *>(scratch);
+      if (weightGrad)
+        return convWeightGrad(g, threads, narrowed, a.as<T>(), b.as<T>(), y.as<T>(), memory);
+      auto *function = inputGrad ? convInputGrad<T> : convForward<T>;
+      function(g, threads, a.as<T>(), b.as<T>(), y.as<T>(), memory);
     };
     asFloat(y.dtype, typed);
   };

@@ -1,5 +1,4 @@
 // matmul: per matrix, b is packed as panels of 16 columns; then one row of a meets one panel at a time, leaf by leaf.
-#include "runtime/backend/Half.h"
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/reference/Panel.h"
@@ -70,11 +69,7 @@ BindResult bindMatMul(const KernelCall &call) {
   int threads = call.threads;
   plan::DType narrowed = call.narrowed;
   auto run = [=](std::byte *scratch) {
-    auto store = [narrowed](auto sum) -> decltype(sum) {
-      if (narrowed == plan::BF16)
-        return decltype(sum)(toFloat(toBfloat16(float(sum))));
-      return narrowed == plan::F16 ? decltype(sum)(toFloat(toHalf(float(sum)))) : sum;
-    };
+    auto store = [narrowed](auto sum) { return roundedTo(narrowed, sum); };
     dispatchNumber(y.dtype, [&](auto tag) {
       using T = decltype(tag);
       for (int64_t i = 0, n = elementCount(g.batch); i < n; ++i) {

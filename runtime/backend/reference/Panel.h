@@ -8,6 +8,9 @@
 #ifndef TESSERA_RUNTIME_BACKEND_REFERENCE_PANEL_H
 #define TESSERA_RUNTIME_BACKEND_REFERENCE_PANEL_H
 
+#include "runtime/backend/Half.h"
+#include "runtime/backend/Kernel.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -27,6 +30,13 @@ template <typename A> struct Panel {
       v[j] += scalar * panel[j];
   }
 };
+
+/// A sum as memory of a 16-bit type holds it (KernelCall::narrowed); of any other type as it is.
+template <typename T> T roundedTo(plan::DType narrowed, T sum) {
+  if (narrowed == plan::BF16)
+    return T(toFloat(toBfloat16(float(sum))));
+  return narrowed == plan::F16 ? T(toFloat(toHalf(float(sum)))) : sum;
+}
 
 } // namespace tessera::rt
 

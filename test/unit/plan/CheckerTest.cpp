@@ -39,9 +39,19 @@ void postpone(plan::Plan &p, int from) {
 }
 
 const std::vector<Case> kOneRank = {
-    {"version", [](auto &p) { p.set_version(11); }, "format version 11"},
-    {"version of kernels that add leaves", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("leaves"); },
+    {"version", [](auto &p) { p.set_version(12); }, "format version 12"},
+    {"version of products that add leaves",
+     [](auto &p) {
+       kernel(p, UPDATE).set_name("matmul");
+       kernel(p, UPDATE).add_attributes()->set_name("leaves");
+     },
      "uses what version 6 has brought"},
+    {"version of gradients of weights that add leaves",
+     [](auto &p) {
+       kernel(p, UPDATE).set_name("conv_weight_grad");
+       kernel(p, UPDATE).add_attributes()->set_name("leaves");
+     },
+     "uses what version 11 has brought"},
     {"version of parts", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("operand_parts"); },
      "uses what version 8 has brought"},
     {"version of dropout", [](auto &p) { kernel(p, UPDATE).add_attributes()->set_name("keep_scale"); },

@@ -174,7 +174,7 @@ std::unique_ptr<BoundKernel> bindOrderedWeightGrad(const KernelCall &call, const
       small{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock};
   const Line all{small.pixels, 1};
   Terms x{large, some, large.pixels == small.pixels ? all : line(g)}, dy{small, std::move(every), all};
-  ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n * points(g.out)};
+  ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n * points(g.out), .leaves = g.leaves};
   auto *const gradient = call.outputs[0].as<float>();
   std::unique_ptr<Channels> channels;
   if (filterBlock == 1) {

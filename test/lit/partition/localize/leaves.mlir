@@ -68,6 +68,26 @@ module attributes {dist.leaves = 2 : i64} {
 
 // -----
 
+// A gradient of weights adds the leaves of its batch itself. One image is no leaf, and rows have none: windows overlap.
+module attributes {dist.leaves = 4 : i64} {
+  // CHECK-LABEL: func.func @weights
+  func.func @weights(%x: tensor<8x3x4x4xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
+                     %dy: tensor<8x5x4x4xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
+                     %x1: tensor<1x3x4x4xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
+                     %dy1: tensor<1x5x4x4xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">})
+      -> (tensor<5x3x3x3xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">}, tensor<5x3x3x3xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">}) {
+    // CHECK-NEXT: graph.conv_weight_grad %arg0, %arg1 {{.*}}leaves = 4 : i64
+    // CHECK-NEXT: graph.conv_weight_grad %arg2, %arg3
+    // CHECK-NOT: leaves
+    // CHECK-NEXT: return
+    %dw = graph.conv_weight_grad %x, %dy {kernel_sizes = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, dist.strategy = #dist.strategy<"">} : (tensor<8x3x4x4xf32>, tensor<8x5x4x4xf32>) -> tensor<5x3x3x3xf32>
+    %dw1 = graph.conv_weight_grad %x1, %dy1 {kernel_sizes = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, dist.strategy = #dist.strategy<"">} : (tensor<1x3x4x4xf32>, tensor<1x5x4x4xf32>) -> tensor<5x3x3x3xf32>
+    return %dw, %dw1 : tensor<5x3x3x3xf32>, tensor<5x3x3x3xf32>
+  }
+}
+
+// -----
+
 // Any other operator becomes one per leaf. Rows of a tensor are one piece of memory, which a leaf reads where it lies. Columns are copied.
 module attributes {dist.leaves = 2 : i64} {
   // CHECK-LABEL: func.func @pieces
