@@ -24,7 +24,6 @@ using dnnl::memory;
 constexpr int64_t kChannels = 16;          // output channels that oneDNN computes together, on any processor
 constexpr int64_t kBlockBytes = 256 << 10; // of a block's gradient
 constexpr int64_t kLargeBytes = 8 << 20;   // of all leaves' gradients
-constexpr int64_t kStripBytes = 4096;      // that one thread adds at once
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
@@ -113,13 +112,8 @@ public:
     });
     for (Status &status : results)
       TESSERA_RETURN_IF_ERROR(std::move(status));
-    const auto bytes = int64_t(size_t(blocks_) * blockBytes()), strips = parts(bytes, kStripBytes);
-    parallelFor(shares_ > 1 ? threads_ : 1, shares_ > 1 ? strips : 0, [&](int64_t first, int64_t last) {
-      for (int64_t at = first * kStripBytes; at < std::min(last * kStripBytes, bytes); at += kStripBytes)
-        for (int64_t width = 1; width < shares_; width *= 2)
-          for (int64_t s = 0; s < shares_; s += 2 * width)
-            add(share(s) + at, share(s) + at, share(s + width) + at, std::min(kStripBytes, bytes - at));
-    });
+    addTree(dw_.dtype, result, otherShares, shareBytes(), shares_, elementsOf(size_t(blocks_) * blockBytes()),
+            threads_);
     if (!part_.dw.inPlace()) {
       useThreads(1);
       dnnl::stream stream(dnnlEngine());
@@ -179,9 +173,7 @@ private:
            aligned(part_.pad.get_size()) + (levels_ + 1) * aligned(blockBytes()) + kThreadsApart;
   }
 
-  void add(std::byte *y, const std::byte *a, const std::byte *b, int64_t bytes) const {
-    addRounded(dw_.dtype, y, a, b, bytes / int64_t(bytesPerElement(dw_.dtype)));
-  }
+  int64_t elementsOf(size_t bytes) const { return int64_t(bytes / bytesPerElement(dw_.dtype)); }
 
   /// The sum of a share of the leaves of a block.
   void compute(dnnl::stream &stream, std::byte *scratch, int64_t block, int64_t share, std::byte *result) const {
@@ -201,8 +193,8 @@ private:
                                {DNNL_ARG_SCRATCHPAD, view(part_.pad, pad)}});
       stream.wait();
       for (auto carried = uint64_t(leaf); carried & 1; carried >>= 1, --level)
-        add(level == 1 && leaf + 1 == leaves ? result : sum(level - 1), sum(level - 1), sum(level),
-            int64_t(blockBytes()));
+        addRounded(dw_.dtype, level == 1 && leaf + 1 == leaves ? result : sum(level - 1), sum(level - 1), sum(level),
+                   elementsOf(blockBytes()));
     }
   }
 

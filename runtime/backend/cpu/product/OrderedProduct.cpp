@@ -41,6 +41,9 @@ constexpr int64_t kPanels = 4;     // that are copied at once where rows lie sid
 constexpr size_t kMostLevels = 32; // of a tree
 // What a copied row of A and a copied column of B cost, in columns and rows of products.
 constexpr double kCopyRow = 8, kCopyColumn = 24; // copies of columns may transpose, and often come from memory
+// By how much a product takes longer where each thread reads and writes rows of all threads: other steps give the first
+// rows to the first thread, too, and caches that cores do not share pass lines on at a third of their speed.
+constexpr double kRowsOfOthers = 1.03;
 
 int64_t parts(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
@@ -151,23 +154,28 @@ void OrderedProduct::chooseTiles() {
     for (int64_t c = fewestColumns; c <= fewestColumns + threads_; ++c) {
       const Cut rows(sizes_.m, r, 1), columns(sizes_.n, c, ops_.columns);
       const double m = mean(rows, ops_.rows), n = mean(columns, ops_.columns);
+      const bool own = sideBySide_ || sizes_.matrices > 1 || rows.count % threads_ == 0;
       const double time = double(parts(sizes_.matrices * rows.count * columns.count, threads_)) *
-                          (m * n + kCopyRow * m + kCopyColumn * n);
+                          (m * n + kCopyRow * m + kCopyColumn * n) * (own ? 1 : kRowsOfOthers);
       if (least == 0 || time < least) {
         least = time;
         rows_ = rows;
         columns_ = columns;
       }
     }
+  bands_ = sizes_.matrices == 1 && rows_.count % threads_ == 0 ? threads_ : 1;
 }
 
-/// All tiles' chunks in order: the chunks of a tile follow each other. Copies of columns serve the rows below. Without
-/// copies tiles lie side by side, so that a thread reads its own rows alone.
+/// All tiles' chunks in order: the chunks of a tile follow each other. Copies of columns serve the rows below, of those
+/// that are a thread's own if all threads have as many. Without copies tiles lie side by side, which gives a thread
+/// rows of its own in any case.
 OrderedProduct::Chunk OrderedProduct::at(int64_t i) const {
   const int64_t chunk = i % chunkCount(), perMatrix = rows_.count * columns_.count;
   const int64_t tile = i / chunkCount(), inMatrix = tile % perMatrix;
-  const int64_t tileRow = sideBySide_ ? inMatrix / columns_.count : inMatrix % rows_.count;
-  const int64_t tileColumn = sideBySide_ ? inMatrix % columns_.count : inMatrix / rows_.count;
+  const int64_t rows = rows_.count / bands_, inBand = inMatrix % (rows * columns_.count);
+  const int64_t tileRow =
+      sideBySide_ ? inMatrix / columns_.count : inMatrix / (rows * columns_.count) * rows + inBand % rows;
+  const int64_t tileColumn = sideBySide_ ? inMatrix % columns_.count : inBand / rows;
   Chunk c;
   c.matrix = tile / perMatrix;
   c.row = rows_.begin(tileRow);

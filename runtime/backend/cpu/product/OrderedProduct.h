@@ -146,6 +146,7 @@ private:
   Cut chunks_;            // of leaves_ leaves
   size_t levels_;         // of the tree above chunks
   Cut rows_, columns_;
+  int64_t bands_ = 1; // of rows of tiles, a thread each
   int64_t panel_ = 1; // rows of a micro tile
   int64_t group_ = 1; // rows that are copied at once
   bool termsSideBySide_;

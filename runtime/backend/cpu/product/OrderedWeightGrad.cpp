@@ -2,15 +2,22 @@
 // the gradient: those of the result's image where filters lie in blocks, else those of the other image.
 #include "runtime/backend/cpu/product/OrderedWeightGrad.h"
 
+#include "runtime/backend/Parallel.h"
+#include "runtime/backend/cpu/RoundedSum.h"
 #include "runtime/backend/cpu/product/OrderedProduct.h"
 #include "runtime/backend/cpu/product/Points.h"
+#include "runtime/plan/Alignment.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
 namespace tessera::rt {
 namespace {
+
+/// Shares are worth while where the operands have so many times the bytes of the gradient, which each share stores.
+constexpr size_t kSumsOfShares = 2;
 
 /// An image, and which of its pixels are terms.
 struct Terms {
@@ -38,6 +45,9 @@ public:
            int64_t blockStride)
       : ops_(ops), rows_(std::move(rows)), columns_(std::move(columns)), gradient_(gradient), rowStride_(rowStride),
         block_(block), blockStride_(blockStride) {}
+
+  /// Where the gradient lies from now on.
+  void writeTo(float *gradient) { gradient_ = gradient; }
 
   bool termsSideBySide() const override { return rows_.image.block == 1; }
 
@@ -157,6 +167,45 @@ private:
   int64_t rowStride_, block_, blockStride_;
 };
 
+/// The gradient in shares of the leaves, a subtree and a thread each, whose sums are added behind them. So a thread
+/// reads its own images alone, which are those that it has in other steps.
+class Shares final : public BoundKernel {
+public:
+  struct Share {
+    std::unique_ptr<OrderedProduct> product; // of one thread
+    Channels *channels;                      // its operands
+  };
+  Shares(std::vector<Share> shares, const TensorView &gradient) : shares_(std::move(shares)), gradient_(gradient) {}
+
+  size_t scratchBytes() const override { return shares_.size() * perShare(); }
+  std::string describe() const override {
+    return std::to_string(shares_.size()) + " shares by " + shares_[0].product->describe();
+  }
+  Status run(std::byte *scratch) override {
+    const auto count = int64_t(shares_.size());
+    std::vector<Status> results(shares_.size());
+    parallelFor(int(count), count, [&](int64_t first, int64_t last) {
+      for (int64_t s = first; s < last; ++s) {
+        std::byte *const own = scratch + size_t(s) * perShare();
+        shares_[size_t(s)].channels->writeTo(s == 0 ? gradient_.as<float>() : reinterpret_cast<float *>(own));
+        results[size_t(s)] = shares_[size_t(s)].product->run(own + sumBytes());
+      }
+    });
+    for (Status &result : results)
+      TESSERA_RETURN_IF_ERROR(std::move(result));
+    addTree(plan::F32, gradient_.as<std::byte>(), scratch + perShare(), perShare(), count, gradient_.elements(),
+            int(count));
+    return Status();
+  }
+
+private:
+  size_t sumBytes() const { return aligned(gradient_.bytes()); }
+  size_t perShare() const { return sumBytes() + aligned(shares_[0].product->scratchBytes()) + kThreadsApart; }
+
+  std::vector<Share> shares_;
+  TensorView gradient_;
+};
+
 BindResult bind(const KernelCall &call) { return BindResult(bindOrderedWeightGrad(call, *productOps())); }
 
 } // namespace
@@ -170,21 +219,35 @@ std::unique_ptr<BoundKernel> bindOrderedWeightGrad(const KernelCall &call, const
   const std::vector<int64_t> some = places(g);
   std::vector<int64_t> every(size_t(points(g.out)));
   std::iota(every.begin(), every.end(), 0);
-  const Image large{call.inputs[0].as<float>(), g.c, points(g.in), xBlock},
-      small{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock};
-  const Line all{small.pixels, 1};
-  Terms x{large, some, large.pixels == small.pixels ? all : line(g)}, dy{small, std::move(every), all};
-  ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n * points(g.out), .leaves = g.leaves};
-  auto *const gradient = call.outputs[0].as<float>();
-  std::unique_ptr<Channels> channels;
-  if (filterBlock == 1) {
-    channels = std::make_unique<Channels>(ops, std::move(dy), std::move(x), gradient, g.c, 1, 1);
-  } else { // [f / block][c][block of f]: blocks of c follow each other
-    std::swap(sizes.m, sizes.n);
-    channels = std::make_unique<Channels>(ops, std::move(x), std::move(dy), gradient, filterBlock, filterBlock,
-                                          g.c * filterBlock);
-  }
-  return std::make_unique<OrderedProduct>(sizes, call.threads, ops, std::move(channels));
+  const Line all{points(g.out), 1};
+  const auto share = [&](int64_t number, int64_t count, int threads) {
+    const int64_t first = g.n / count * number;
+    Image large{call.inputs[0].as<float>(), g.c, points(g.in), xBlock},
+        small{call.inputs[1].as<float>(), g.f, points(g.out), dyBlock};
+    large.data = large.at(first, 0, 0);
+    small.data = small.at(first, 0, 0);
+    Terms x{large, some, large.pixels == small.pixels ? all : line(g)}, dy{small, every, all};
+    ProductSizes sizes{.m = g.f, .n = g.c, .k = g.n / count * points(g.out), .leaves = g.leaves / count};
+    auto *const gradient = call.outputs[0].as<float>();
+    std::unique_ptr<Channels> channels;
+    if (filterBlock == 1) {
+      channels = std::make_unique<Channels>(ops, std::move(dy), std::move(x), gradient, g.c, 1, 1);
+    } else { // [f / block][c][block of f]: blocks of c follow each other
+      std::swap(sizes.m, sizes.n);
+      channels = std::make_unique<Channels>(ops, std::move(x), std::move(dy), gradient, filterBlock, filterBlock,
+                                            g.c * filterBlock);
+    }
+    Channels *const operands = channels.get();
+    return Shares::Share{std::make_unique<OrderedProduct>(sizes, threads, ops, std::move(channels)), operands};
+  };
+  const int64_t threads = call.threads;
+  if (threads == 1 || g.leaves % threads != 0 || !std::has_single_bit(uint64_t(threads)) ||
+      kSumsOfShares * call.outputs[0].bytes() > call.inputs[0].bytes() + call.inputs[1].bytes())
+    return share(0, 1, call.threads).product;
+  std::vector<Shares::Share> shares;
+  for (int64_t s = 0; s < threads; ++s)
+    shares.push_back(share(s, threads, 1));
+  return std::make_unique<Shares>(std::move(shares), call.outputs[0]);
 }
 
 void registerOrderedWeightGrad(KernelRegistry &registry) {
