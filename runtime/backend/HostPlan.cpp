@@ -3,7 +3,6 @@
 #include "runtime/backend/BufferUses.h"
 #include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/Parallel.h"
-#include "runtime/backend/SideBySide.h"
 #include "runtime/plan/Alignment.h"
 #include "runtime/plan/TimeOrder.h"
 #include "runtime/support/Threads.h"
@@ -155,13 +154,11 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const Pair
   size_t scratch = 0;
   const BufferUses uses(plan());
   markConstants(uses);
-  threads_ = std::max(1, options.threads);
   for (const plan::Program &program : plan().programs()) {
     auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
     TESSERA_RETURN_IF_ERROR(bindPairs(uint32_t(kernels_.size() - 1), options, bindPair, uses));
     const std::vector<uint64_t> &pairs = pairs_.back();
     const TimeOrder order(program);
-    std::vector<SingleStep> singles(kernels.size());
     std::vector<uint64_t> indices(order.sections().size(), 0);
     for (const SectionCall &call : order.calls())
       indices[call.section] = std::max(indices[call.section], uint64_t(call.index) + 1);
@@ -187,25 +184,13 @@ Status HostPlan::bind(const LoadOptions &options, const Binder &bind, const Pair
         if (!bound)
           return bound.status().context(where);
         kernels[s].push_back(std::move(*bound));
-        if (threads_ > 1)
-          singles[s].calls.push_back(std::move(call));
       }
-      singles[s].section = section;
-      singles[s].single = threads_ > 1 && step.waits().empty() &&
-                          std::ranges::all_of(kernels[s], [](const auto &kernel) { return kernel->threads() == 1; });
     }
     for (const Variants &variants : kernels)
       for (const auto &kernel : variants) {
         scratch = std::max(scratch, kernel->scratchBytes());
         kept_ += kernel->keptBytes();
       }
-    sideBySide_.push_back(countSideBySide(singles));
-    for (size_t s = 0; s < kernels.size(); ++s) {
-      const size_t count = sideBySide_.back()[s], parts = std::min(count, size_t(threads_));
-      for (size_t k = s; count > 1 && k < s + count; ++k) // each of the threads has a scratch of its own
-        for (const auto &kernel : kernels[k])
-          scratch = std::max(scratch, aligned(kernel->scratchBytes()) * parts);
-    }
   }
   Result<HostMemory> memory = HostMemory::allocate(scratch);
   if (!memory)
@@ -234,37 +219,15 @@ Status HostPlan::launch(uint32_t program, uint32_t number, uint32_t index) {
   const Variants &kernels = kernels_[program][number];
   if (kernels.empty())
     return Status(); // the executor's, or ran with the step before it
-  if (sideBySide_[program][number] == 0)
-    return Status(); // ran with an earlier step
   index_ = index;
-  if (sideBySide_[program][number] > 1)
-    return runSideBySide(program, number, index);
   Status status = kernels[index % kernels.size()]->run(scratch_.data());
   return status.ok() ? status : status.context(stepText(program, number));
-}
-
-Status HostPlan::runSideBySide(uint32_t program, uint32_t first, uint32_t index) {
-  const int64_t count = sideBySide_[program][first], parts = std::min<int64_t>(threads_, count);
-  std::vector<Status> statuses(static_cast<size_t>(count));
-  const size_t share = scratch_.size() / size_t(parts) / kAlignment * kAlignment;
-  parallelFor(threads_, parts, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part)
-      for (int64_t k = count * part / parts; k < count * (part + 1) / parts; ++k) {
-        const Variants &kernels = kernels_[program][first + uint32_t(k)];
-        statuses[size_t(k)] = kernels[index % kernels.size()]->run(scratch_.data() + size_t(part) * share);
-      }
-  });
-  for (uint32_t k = 0; k < uint32_t(count); ++k)
-    if (!statuses[k].ok())
-      return statuses[k].context(stepText(program, first + k));
-  return Status();
 }
 
 std::string HostPlan::implementation(uint32_t program, uint32_t number) const {
   if (kernels_[program][number].empty())
     return "with the step before it";
-  const bool beside = sideBySide_[program][number] != 1;
-  return kernels_[program][number][0]->describe() + (beside ? ", a thread each" : "");
+  return kernels_[program][number][0]->describe();
 }
 
 std::optional<AsRun> HostPlan::asRun(uint32_t program, uint32_t number) const {

@@ -64,7 +64,6 @@ public:
 
 private:
   HostPlan(const plan::Plan &plan, std::string prefix);
-  Status runSideBySide(uint32_t program, uint32_t first, uint32_t index);
   Status bind(const LoadOptions &options, const Binder &bind, const PairBinder &bindPair);
   Status bindPairs(uint32_t program, const LoadOptions &options, const PairBinder &bindPair, const BufferUses &uses);
   void markConstants(const BufferUses &uses);
@@ -78,10 +77,8 @@ private:
   uint32_t index_ = 0;   // of the running call; kernels may read it
   /// A step's kernel, bound to every combination of places in which it runs: to kernel index mod size. Empty: none.
   using Variants = std::vector<std::unique_ptr<BoundKernel>>;
-  std::vector<std::vector<Variants>> kernels_;    // by program, step
-  std::vector<std::vector<uint32_t>> sideBySide_; // by program, step: countSideBySide
-  std::vector<std::vector<uint64_t>> pairs_; // by program, step that runs with the next one: the bytes of both, or 0
-  int threads_ = 1;
+  std::vector<std::vector<Variants>> kernels_; // by program, step
+  std::vector<std::vector<uint64_t>> pairs_;   // by program, step that runs with the next one: the bytes of both, or 0
 };
 
 } // namespace tessera::rt
