@@ -57,8 +57,6 @@ public:
   /// Bytes that the kernel keeps from one run to the next, of its own.
   virtual size_t keptBytes() const { return 0; }
   virtual std::string describe() const = 0;
-  /// How many threads run() uses. 0: as many as the rank has, or fewer.
-  virtual int threads() const { return 0; }
   /// From now on run() sets `found` when it writes a NaN or an infinity into an output. It looks while it has the
   /// numbers at hand, since looking later takes as long as reading them. Returns false if this kernel cannot do that.
   virtual bool watch(size_t output, const std::shared_ptr<std::atomic<bool>> &found) { return false; }

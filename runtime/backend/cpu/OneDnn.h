@@ -54,7 +54,6 @@ public:
   size_t scratchBytes() const override { return scratchBytes_; }
   size_t keptBytes() const override { return keptBytes_; }
   std::string describe() const override { return description_; }
-  int threads() const override { return threads_; }
 
 private:
   struct Operand {

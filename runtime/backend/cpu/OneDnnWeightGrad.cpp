@@ -87,7 +87,6 @@ public:
   }
 
   size_t scratchBytes() const override { return sharedBytes() + size_t(threads_) * perThread(); }
-  int threads() const override { return threads_; }
   std::string describe() const override {
     return "oneDNN " + part_.name + ", " + std::to_string(g_.leaves) + (g_.leaves == 1 ? " leaf" : " leaves") +
            " in blocks of " + std::to_string(part_.channels) + " channels" + (part_.inPlace() ? "" : " with reorders");

@@ -54,7 +54,6 @@ public:
   }
   size_t scratchBytes() const override { return size_t(rows_.count * panels_.count) * perShare(); }
   size_t keptBytes() const override { return columns_.bytes(); }
-  int threads() const override { return threads_; }
   std::string describe() const override {
     return std::string("product with kept columns ") + ops_.isa + ", " + std::to_string(rows_.count) + " x " +
            std::to_string(panels_.count) + " shares";

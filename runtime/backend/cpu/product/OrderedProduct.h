@@ -114,7 +114,6 @@ public:
 
   Status run(std::byte *scratch) override;
   size_t scratchBytes() const override { return size_t(threads_) * perThread(); }
-  int threads() const override { return threads_; }
   std::string describe() const override;
 
 private:
