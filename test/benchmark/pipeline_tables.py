@@ -42,7 +42,7 @@ ROWS = {
 
 # Rows of a micro-batch and schedule of the paper's runs, by its script (Megatron-LM, examples/sc21/run_table_1.sh).
 PUBLISHED = {"18": (8, None), "39": (4, "1f1b"), "76": (2, "interleaved:3"), "145": (2, "interleaved:2"), "310": (1, "interleaved:2"),
-             "530": (1, "interleaved:3"), "1008": (1, "interleaved:2")}
+             "530": (1, "interleaved:3"), "1008": (1, "1f1b")}
 DROPOUT = 0.1  # Megatron-LM's default for --attention-dropout and --hidden-dropout, which that script leaves
 
 
@@ -55,13 +55,16 @@ class Plan:
     published: bool = False  # the paper's micro-batches and schedule
     cut: bool = False        # the paper's cut of layers, and their stages; else the best that the search finds
     dropout: float = 0
+    waits: bool = False      # a rank computes nothing while it exchanges messages with other stages
 
 
 # What --causes adds, each to those before it: the paper's program computes activations of layers again, and is older than kernels that
-# do a whole attention, than collectives beside products, and than plans that cut a layer's sequence as well.
+# do a whole attention, than collectives beside products, and than plans that cut a layer's sequence as well. It waits for its messages
+# to other stages (megatron/p2p_communication.py, _communicate: wait() for each, then synchronize() of the device).
 CAUSES = (("activations again", {"options": ("--recompute", "full")}), ("attention in kernels of its own", {"fused": False}),
           ("collectives in line", {"options": ("--recompute", "full", "--overlap", "off")}), ("measured rates", {"rates": True}),
-          ("its micro-batches and schedule", {"published": True}), ("its cut of layers", {"cut": True}), ("dropout", {"dropout": DROPOUT}))
+          ("its micro-batches and schedule", {"published": True}), ("its cut of layers", {"cut": True}), ("dropout", {"dropout": DROPOUT}),
+          ("messages in line", {"waits": True}))
 
 
 def operations(layers, hidden, batch):
@@ -126,6 +129,8 @@ class Predictor:
             topology.write_text(json.dumps(measured_a100(devices)))
         text, cpu = self.compile(row, plan, batch, "--mode", "auto", "--topology", topology, "--search-only", *plan.options, *options)
         seconds = float(re.search(r"^train .*?predicted ([0-9.]+) ms", text, re.M)[1]) / 1e3
+        if plan.waits:
+            seconds = self.in_line(row, text) or seconds
         mesh = re.search(r"^mesh +(\S+),", text, re.M)[1]
         told = re.search(r"^pipeline .*?(\d+) micro-batch.*?schedule (\S+);.*bubble ([0-9.]+)", text, re.M)
         again = re.search(r"^recompute +(\S+)", text, re.M)
@@ -136,6 +141,31 @@ class Predictor:
         return {"seconds": seconds, "tflops": counted / seconds / devices / 1e12, "mesh": mesh,
                 "schedule": told[2] if told else "-", "bubble": float(told[3]) if told else 0, "recompute": again[1] if again else "none",
                 "parts": int(told[1]) if told else None, "cpu": cpu}
+
+    def in_line(self, row, text):
+        """Seconds of a step in which every action of a stage also takes what its messages take; None without stages. Every rank of a
+        layer sends its part of the activations to the next machine, and the parts are gathered there (what Megatron-LM does unless it
+        is told --no-scatter-gather-tensors-in-pipeline)."""
+        _, hidden, _, places, devices, batch, _, _ = ROWS[row]
+        rows, schedule = PUBLISHED[row]
+        took = ", ".join(rf"{part} ([0-9.]+) ms" for part in ("forward", "input", "weight", "once"))
+        stages = re.findall(rf"^ +stage \d+ .*from .*; {took}", text, re.M)
+        if not stages:
+            return None
+        inside, between = measured_a100(devices)["links"]
+        size = 2 * rows * LENGTH * hidden
+        message = (between["latency"] + size / IN_LAYER / between["bandwidth"] + inside["latency"]
+                   + size * (IN_LAYER - 1) / IN_LAYER / inside["bandwidth"])
+        nanoseconds = lambda milliseconds, more=0: round(1e6 * float(milliseconds) + 1e9 * more)
+        pipeline = self.folder / "pipeline.json"
+        pipeline.write_text(json.dumps({"micro_batches": batch // (devices // IN_LAYER // places * rows), "stages": [
+            {"device": s % places, "forward": nanoseconds(forward, message), "input": nanoseconds(backward, message),
+             "weight": nanoseconds(weight)} for s, (forward, backward, weight, _) in enumerate(stages)]}))
+        code, told, _, _ = measured.run([self.bin / "tessera-solve", "--pipeline", pipeline, "--json"], self.folder)
+        if code:
+            sys.exit(told)
+        makespan = next(order["makespan"] for order in json.loads(told)["orders"] if order["name"] == schedule.partition(":")[0])
+        return makespan / 1e9 + max(float(once) for *_, once in stages) / 1e3
 
     @functools.cache
     def again(self, row, rows, fused, dropout, schedule):
