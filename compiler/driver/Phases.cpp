@@ -232,7 +232,7 @@ static void addWhole(const Compilation &run, PassManager &passes, const strategi
     return compiler::buildWrittenPipeline(passes);
   // The resharding planner must use the costs with which the strategies were chosen.
   compiler::buildWholePipeline(
-      passes, [&model](const dist::Mesh &) { return model.collectiveCost(); }, model.narrowing());
+      passes, [&model](const dist::Mesh &) { return model.collectiveCost(); }, model.sumRules());
 }
 
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,

@@ -402,14 +402,14 @@ private:
 
 struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
   LocalizePass() = default;
-  LocalizePass(CostOfMesh cost, dist::Narrows narrows) : cost(std::move(cost)), narrows(std::move(narrows)) {}
+  LocalizePass(CostOfMesh cost, dist::SumRules sums) : cost(std::move(cost)), sums(std::move(sums)) {}
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     dist::CollectiveCost price = cost ? cost(mesh) : dist::defaultCollectiveCost(mesh);
     if (dist::leavesOf(getOperation()) > 0)
       price = dist::inLeafOrder(std::move(price));
-    dist::WirePlanner planner(mesh, std::move(price), narrows);
+    dist::WirePlanner planner(mesh, std::move(price), sums);
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
       if (failed(FunctionLocalizer(func, mesh, planner).run()))
         return signalPassFailure();
@@ -417,13 +417,13 @@ struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
   }
 
   CostOfMesh cost;
-  dist::Narrows narrows;
+  dist::SumRules sums;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost, dist::Narrows narrows) {
-  return std::make_unique<LocalizePass>(std::move(cost), std::move(narrows));
+std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost, dist::SumRules sums) {
+  return std::make_unique<LocalizePass>(std::move(cost), std::move(sums));
 }
 
 } // namespace tessera::compiler

@@ -14,12 +14,12 @@ void buildReshardPipeline(OpPassManager &manager) {
 }
 
 void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &options) {
-  buildWholePipeline(manager, options.cost, options.narrows);
+  buildWholePipeline(manager, options.cost, options.sums);
   buildOrderPipeline(manager, options.fuse, options.join);
 }
 
-void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows) {
-  manager.addPass(createLocalizePass(cost, narrows));
+void buildWholePipeline(OpPassManager &manager, const CostOfMesh &cost, const dist::SumRules &sums) {
+  manager.addPass(createLocalizePass(cost, sums));
   buildWrittenPipeline(manager);
 }
 

@@ -42,8 +42,8 @@ namespace tessera::compiler {
 /// collectives that the search has priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
-/// `narrows`: which sums that may send less than their terms do. Empty: all of them.
-std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost, dist::Narrows narrows = nullptr);
+/// `sums`: how sums are sent.
+std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost, dist::SumRules sums = {});
 
 /// Which collectives of a local function are sent as one message, and which run beside kernels.
 using JoinedCollectives = std::function<llvm::Expected<graph::SentCollectives>(mlir::func::FuncOp)>;
@@ -54,13 +54,13 @@ struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
   JoinedCollectives join = nullptr; // empty: every collective is sent alone, in line
-  dist::Narrows narrows = nullptr;
+  dist::SumRules sums = {};
 };
 /// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);
 void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 /// The parts of buildLocalizePipeline. Between the two a pipeline is cut into stages; the second runs on each of them.
-void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost, const dist::Narrows &narrows = nullptr);
+void buildWholePipeline(mlir::OpPassManager &manager, const CostOfMesh &cost, const dist::SumRules &sums = {});
 void buildOrderPipeline(mlir::OpPassManager &manager, bool fuse, const JoinedCollectives &join);
 /// The first part for a program that is local from the start (mode hybrid).
 void buildWrittenPipeline(mlir::OpPassManager &manager);

@@ -38,7 +38,7 @@ Cost toNanoseconds(double seconds) {
 CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
       share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
-      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(), narrowing()) {}
+      planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(), sumRules()) {}
 
 std::vector<const CostModel *> CostModel::perThread(int threads) const {
   std::vector<const CostModel *> models = {this};
@@ -92,7 +92,8 @@ Cost CostModel::leastReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes
     const dist::CollectiveCost cost = [this](const Collective &c, int64_t elementBytes) {
       return double(leastCollective(c, elementBytes));
     };
-    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost, narrowing());
+    leastPlanner_.emplace(mesh_, inLeafOrder_ ? dist::inLeafOrder(cost) : cost,
+                          dist::SumRules{.narrows = sumRules().narrows});
   }
   const double ns = leastPlanner_->cost(shape, elementBytes, from, to, wire);
   return ns < double(kForbidden) ? Cost(ns) : kForbidden;
@@ -294,8 +295,9 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
   return toNanoseconds(c.kind == CollectiveKind::Exchange ? time * kOfExchange : time);
 }
 
-dist::Narrows CostModel::narrowing() const {
-  return [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); };
+dist::SumRules CostModel::sumRules() const {
+  return {.narrows = [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); },
+          .joined = [this](const Collective &c, int64_t bytes) { return double(leastCollective(c, bytes)); }};
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {

@@ -18,7 +18,7 @@
 //   wire:        a sum that sends less than its terms is the collectives that it becomes (dist::sentBy), and the
 //                loops that round, add and widen; it is sent so where that takes less time than the same sum takes as a
 //                member of a message (narrows);
-//   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
+//   edge:        the sum over the collectives that dist::WirePlanner lists with these same costs, so what
 //                is priced here is what partition emits.
 //
 // A model keeps what it has planned, so one thread may use it at a time; perThread() gives others their own.
@@ -76,8 +76,8 @@ public:
   /// Whether a sum is sent as its wire says. As it is, it could be a member of a message: so it is compared with the
   /// least that it takes.
   bool narrows(const dist::Collective &sum, int64_t elementBytes) const;
-  /// narrows() as a function, for dist::WirePlanner.
-  dist::Narrows narrowing() const;
+  /// narrows() and leastCollective() as functions, for dist::WirePlanner.
+  dist::SumRules sumRules() const;
   /// What messages take. Lists are packed where ranks are processes, which reads and writes their bytes once.
   graph::MessageCost messageCost() const;
   std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,

@@ -51,8 +51,8 @@ std::vector<SentPart> sentBy(const Mesh &mesh, const Collective &sum, int64_t el
   return parts;
 }
 
-WirePlanner::WirePlanner(const Mesh &mesh, CollectiveCost cost, Narrows narrows)
-    : mesh_(mesh), cost_(std::move(cost)), narrows_(std::move(narrows)) {}
+WirePlanner::WirePlanner(const Mesh &mesh, CollectiveCost cost, SumRules sums)
+    : mesh_(mesh), cost_(std::move(cost)), sums_(std::move(sums)) {}
 
 Wire WirePlanner::wireOf(const Collective &step, int64_t elementBytes, const Wire &wire) const {
   if (!wire || !isSum(step))
@@ -62,7 +62,7 @@ Wire WirePlanner::wireOf(const Collective &step, int64_t elementBytes, const Wir
   // Vectors and thin matrices are sent as they are: factors of them are no smaller.
   if (wire.kind == Wire::Kind::Factors && bytesSent(mesh_, sent, elementBytes) >= bytesSent(mesh_, step, elementBytes))
     return {};
-  return !narrows_ || narrows_(sent, elementBytes) ? wire : Wire();
+  return !sums_.narrows || sums_.narrows(sent, elementBytes) ? wire : Wire();
 }
 
 ReshardPlanner &WirePlanner::of(const Wire &wire) {
@@ -82,8 +82,39 @@ ReshardPlanner &WirePlanner::of(const Wire &wire) {
   return planners_.emplace(wire, ReshardPlanner(mesh_, std::move(cost))).first->second;
 }
 
+/// A sum over several axes and nothing else as one collective, where the cheapest plan has several.
+std::optional<Collective> WirePlanner::inOne(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                                             const Sharding &to, const Wire &wire) {
+  if (!sums_.joined || from.partial.size() < 2 || from.dims != to.dims || !canReshard(mesh_, from, to))
+    return std::nullopt;
+  Collective whole;
+  whole.kind = CollectiveKind::AllReduce;
+  for (int axis : from.partial)
+    if (mesh_.axisSize(axis) > 1 && !llvm::is_contained(to.partial, axis))
+      whole.axes.push_back(axis);
+  if (whole.axes.size() < 2)
+    return std::nullopt;
+  whole.reduction = from.reduction;
+  whole.localIn = whole.localOut = from.localShape(mesh_, shape);
+  whole.wire = wireOf(whole, elementBytes, wire);
+  whole.result = to;
+  if (std::isinf(cost_(whole, elementBytes))) // it would add in another order
+    return std::nullopt;
+  const std::vector<Collective> steps = of(wire).plan(shape, elementBytes, from, to);
+  double apart = double(steps.size()); // each may be rounded down
+  for (Collective step : steps) {
+    step.wire = wireOf(step, elementBytes, wire);
+    apart += sums_.joined(step, elementBytes);
+  }
+  if (steps.size() < 2 || sums_.joined(whole, elementBytes) > apart)
+    return std::nullopt;
+  return whole;
+}
+
 std::vector<Collective> WirePlanner::plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                           const Sharding &to, const Wire &wire) {
+  if (std::optional<Collective> whole = inOne(shape, elementBytes, from, to, wire))
+    return {std::move(*whole)};
   std::vector<Collective> steps = of(wire).plan(shape, elementBytes, from, to);
   for (Collective &step : steps)
     step.wire = wireOf(step, elementBytes, wire);
@@ -92,6 +123,8 @@ std::vector<Collective> WirePlanner::plan(llvm::ArrayRef<int64_t> shape, int64_t
 
 double WirePlanner::cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
                          const Wire &wire) {
+  if (std::optional<Collective> whole = inOne(shape, elementBytes, from, to, wire))
+    return cost_(*whole, elementBytes);
   return of(wire).cost(shape, elementBytes, from, to);
 }
 

@@ -1,9 +1,15 @@
-//===- WirePlanner.h - reshards whose sums may be sent in fewer bits -------------------------------===//
+//===- WirePlanner.h - reshards whose sums may be sent in fewer bits, and in messages --------------===//
 //
 // A ReshardPlanner for every wire. In the plan for a wire those sums have it (Collective::wire) for which `narrows`
 // says so; the cost function prices such a collective as what it becomes (sentBy).
 //
-//   WirePlanner planner(mesh, cost, narrows);
+// The cheapest plan of a small sum over several axes is often one sum over each of them: together they start up less
+// often. But sums are members of messages (graph/flow/Messages.h), which start up once, and a message has one group. So
+// a sum stays one collective unless several are faster as members of messages, too.
+//
+//   all-reduce of 4 KiB over {a,b}   not one over {a} and one over {b}
+//
+//   WirePlanner planner(mesh, cost, {.narrows = narrows, .joined = joined});
 //   planner.plan(shape, 4, from, to)          // as ReshardPlanner
 //   planner.plan(shape, 4, from, to, bf16)    // all-reduces that pay in bf16 have `wire`
 //
@@ -14,11 +20,17 @@
 #include "dialects/dist/Reshard.h"
 
 #include <map>
+#include <optional>
 
 namespace tessera::dist {
 
-/// Whether a sum with a wire is to be sent so, rather than as it is.
-using Narrows = std::function<bool(const Collective &sum, int64_t elementBytes)>;
+/// How sums are sent.
+struct SumRules {
+  /// Whether a sum with a wire is to be sent so, rather than as it is; null: always.
+  std::function<bool(const Collective &sum, int64_t elementBytes)> narrows = nullptr;
+  /// What a collective takes as a member of a message, rounded to whole units; null: sums are sent alone.
+  CollectiveCost joined = nullptr;
+};
 
 /// Whether the collective is a sum that a wire could be for.
 bool isSum(const Collective &collective);
@@ -33,8 +45,7 @@ std::vector<SentPart> sentBy(const Mesh &mesh, const Collective &sum, int64_t el
 
 class WirePlanner {
 public:
-  /// Without `narrows` every sum is sent as the wire says.
-  WirePlanner(const Mesh &mesh, CollectiveCost cost, Narrows narrows = nullptr);
+  WirePlanner(const Mesh &mesh, CollectiveCost cost, SumRules sums = {});
 
   std::vector<Collective> plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                const Sharding &to, const Wire &wire = {});
@@ -45,10 +56,12 @@ private:
   /// The wire of a step in a plan for `wire`.
   Wire wireOf(const Collective &step, int64_t elementBytes, const Wire &wire) const;
   ReshardPlanner &of(const Wire &wire);
+  std::optional<Collective> inOne(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                                  const Sharding &to, const Wire &wire);
 
   Mesh mesh_;
   CollectiveCost cost_;
-  Narrows narrows_;
+  SumRules sums_;
   std::map<Wire, ReshardPlanner> planners_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 using namespace tessera::dist;
 
 namespace {
@@ -116,9 +118,9 @@ TEST_CASE("only sums that pay have the wire, and prices are those of what is pla
   const Mesh mesh = llvm::cantFail(Mesh::parse("data=2,model=2"));
   const CollectiveCost cost = defaultCollectiveCost(mesh);
   const int64_t elements = 1024;
-  WirePlanner planner(mesh, cost, [](const Collective &sum, int64_t bytes) {
-    return sum.wire.always || sum.localIn[0] * bytes > 4 * elements / 2;
-  });
+  WirePlanner planner(mesh, cost, {.narrows = [](const Collective &sum, int64_t bytes) {
+                        return sum.wire.always || sum.localIn[0] * bytes > 4 * elements / 2;
+                      }});
   const Sharding partial = sharding(mesh, "[-] sum(data)"), whole = sharding(mesh, "[-]"),
                  cut = sharding(mesh, "[data]");
   for (const Sharding &to : {whole, cut}) {
@@ -134,4 +136,45 @@ TEST_CASE("only sums that pay have the wire, and prices are those of what is pla
   // Nothing but sums has one.
   CHECK(!planner.plan({elements}, 4, cut, whole, wire("bf16:always"))[0].wire);
   CHECK(!planner.plan({elements}, 4, sharding(mesh, "[-] max(data)"), whole, wire("bf16:always"))[0].wire);
+}
+
+TEST_CASE("a sum over several axes stays one collective unless several are faster as members of messages, too") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2,c=1"));
+  // Small groups start up in less time.
+  const CollectiveCost cost = [&](const Collective &c, int64_t bytes) {
+    const auto ranks = double(mesh.size(c.axes));
+    return 1e4 * ranks * ranks + bytesSent(mesh, c, bytes);
+  };
+  const CollectiveCost joined = [&](const Collective &c, int64_t bytes) { return bytesSent(mesh, c, bytes); };
+  const CollectiveCost slow = [&](const Collective &c, int64_t bytes) {
+    return double(mesh.size(c.axes)) * bytesSent(mesh, c, bytes);
+  };
+  const Shape shape = {64, 64};
+  const Sharding whole = sharding(mesh, "[-, -]"), all = sharding(mesh, "[-, -] sum(a,b)"),
+                 withSingle = sharding(mesh, "[-, -] sum(a,b,c)"), one = sharding(mesh, "[-, -] sum(a)"),
+                 cut = sharding(mesh, "[a+b, -]");
+  WirePlanner alone(mesh, cost), inMessages(mesh, cost, {.joined = joined}), slowTogether(mesh, cost, {.joined = slow});
+  for (WirePlanner *planner : {&alone, &inMessages, &slowTogether}) {
+    const size_t steps = planner == &inMessages ? 1 : 2;
+    for (const Sharding &from : {all, withSingle}) {
+      const std::vector<Collective> plan = planner->plan(shape, 4, from, whole);
+      REQUIRE(plan.size() == steps);
+      CHECK(plan[0].kind == CollectiveKind::AllReduce);
+      CHECK(plan[0].axes.size() == 3 - steps);
+      CHECK(plan.back().result == whole);
+      double sum = 0;
+      for (const Collective &c : plan)
+        sum += cost(c, 4);
+      CHECK(planner->cost(shape, 4, from, whole) == sum);
+    }
+    CHECK(planner->plan(shape, 4, all, one).size() == 1);
+    CHECK(planner->plan(shape, 4, all, cut).size() == alone.plan(shape, 4, all, cut).size());
+  }
+  // In leaf order a sum over all axes is none.
+  WirePlanner ordered(mesh,
+                      [&](const Collective &c, int64_t bytes) {
+                        return c.axes.size() > 1 ? std::numeric_limits<double>::infinity() : cost(c, bytes);
+                      },
+                      {.joined = joined});
+  CHECK(ordered.plan(shape, 4, all, whole).size() == 2);
 }

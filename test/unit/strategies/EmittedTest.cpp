@@ -45,7 +45,7 @@ std::vector<Line> emitted(Module &m, const CostModel &model, llvm::StringRef fun
   mlir::PassManager manager(&m.context);
   manager.addPass(compiler::createDecomposeStatsPass());
   manager.addPass(compiler::createInsertReshardsPass());
-  manager.addPass(compiler::createLocalizePass([&](const Mesh &) { return model.collectiveCost(); }));
+  manager.addPass(compiler::createLocalizePass([&](const Mesh &) { return model.collectiveCost(); }, model.sumRules()));
   REQUIRE(mlir::succeeded(manager.run(*m.module)));
   std::vector<Line> lines;
   m.func(function).walk([&](dist::CollectiveOp op) {

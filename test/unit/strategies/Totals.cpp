@@ -172,6 +172,7 @@ Totals emitted(ModuleOp annotated, const CostModel &model) {
   OwningOpRef<ModuleOp> local(annotated.clone());
   compiler::PartitionOptions options;
   options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
+  options.sums = model.sumRules();
   PassManager manager(annotated.getContext());
   compiler::buildPartitionPipeline(manager, options);
   if (failed(manager.run(*local)))
