@@ -56,15 +56,17 @@ class Plan:
     cut: bool = False        # the paper's cut of layers, and their stages; else the best that the search finds
     dropout: float = 0
     waits: bool = False      # a rank computes nothing while it exchanges messages with other stages
+    narrow: bool = False     # ranks of a layer add numbers of 16 bits
 
 
 # What --causes adds, each to those before it: the paper's program computes activations of layers again, and is older than kernels that
 # do a whole attention, than collectives beside products, and than plans that cut a layer's sequence as well. It waits for its messages
-# to other stages (megatron/p2p_communication.py, _communicate: wait() for each, then synchronize() of the device).
+# to other stages (megatron/p2p_communication.py, _communicate: wait() for each, then synchronize() of the device). Ranks of a layer
+# add what their products made in 16 bits (megatron/mpu/mappings.py, _reduce), where plans add float32 sums.
 CAUSES = (("activations again", {"options": ("--recompute", "full")}), ("attention in kernels of its own", {"fused": False}),
           ("collectives in line", {"options": ("--recompute", "full", "--overlap", "off")}), ("measured rates", {"rates": True}),
           ("its micro-batches and schedule", {"published": True}), ("its cut of layers", {"cut": True}), ("dropout", {"dropout": DROPOUT}),
-          ("messages in line", {"waits": True}))
+          ("messages in line", {"waits": True}), ("sums in 16 bits", {"narrow": True}))
 
 
 def operations(layers, hidden, batch):
@@ -112,7 +114,8 @@ class Predictor:
         if not model.exists():
             networks.gpt(model, layers=layers, hidden=hidden, heads=heads, words=WORDS, batch="batch", length=LENGTH, dropout=plan.dropout)
         command = [self.bin / "tessera-compile", model, "--inputs", "ids", "--precision", "bf16", "--dim", f"batch={batch}", "--train",
-                   "--optimizer", "adam:lr=0.001", *([] if plan.fused else ["--no-fuse-attention"]), *options]
+                   "--optimizer", "adam:lr=0.001", *([] if plan.fused else ["--no-fuse-attention"]),
+                   *(["--products", "narrow"] if plan.narrow else []), *options]
         code, text, _, usage = measured.run([str(c) for c in command], self.folder)
         if code and "error: the plan needs" in text:
             raise DoesNotFit()
@@ -198,12 +201,13 @@ class Predictor:
         parts = batch // (data * rows)
         return self.predict(row, plan, "--mesh", ",".join(mesh), "--accumulate", parts, *more)
 
-    def causes(self, row):
-        """What each cause makes of the prediction, with those before it."""
+    def causes(self, row, last):
+        """What each of the last causes makes of the prediction, with those before it."""
         plan, found = Plan(), []
-        for name, more in CAUSES:
+        for i, (name, more) in enumerate(CAUSES):
             plan = dataclasses.replace(plan, **more)
-            found.append({"cause": name, **self.published(row, plan)})
+            if i >= len(CAUSES) - last:
+                found.append({"cause": name, **self.published(row, plan)})
         return found
 
 
@@ -211,7 +215,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--only", default=",".join(ROWS), help="rows, separated by commas")
-    parser.add_argument("--causes", action="store_true")
+    parser.add_argument("--causes", type=int, nargs="?", const=len(CAUSES), default=0, metavar="N",
+                        help="what the causes of the difference make of it; N: the last N alone, with those before them")
     parser.add_argument("--auto", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
@@ -219,9 +224,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         predictor = Predictor(args.bin.resolve(), pathlib.Path(name))
         print("| billions | devices | plan | step | bubble | TF/s | published | off |" +
-              "".join(f" {name} |" for name, _ in CAUSES if args.causes) +
+              "".join(f" {name} |" for name, _ in CAUSES[len(CAUSES) - args.causes:]) +
               (" chosen | step | gain | seconds of search |" if args.auto else ""))
-        print("|" + "---|" * (8 + len(CAUSES) * args.causes + 4 * args.auto), flush=True)
+        print("|" + "---|" * (8 + args.causes + 4 * args.auto), flush=True)
         for row in args.only.split(","):
             _, _, _, _, devices, _, _, goal = ROWS[row]
             try:
@@ -232,7 +237,7 @@ def main():
                 found, text = None, f"| {row} | {devices} | does not fit | | | | {goal} | |"
             rows.append({"name": row, "devices": devices, "published": goal, "found": found})
             if args.causes:
-                rows[-1]["causes"] = predictor.causes(row)
+                rows[-1]["causes"] = predictor.causes(row, args.causes)
                 text += "".join(f" {step['seconds']:.2f} s, {step['tflops']:.0f} TF/s, {100 * (step['tflops'] / goal - 1):+.1f} % |"
                                 for step in rows[-1]["causes"])
             if args.auto:
