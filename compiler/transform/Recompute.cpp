@@ -268,13 +268,7 @@ private:
     auto ruled = dyn_cast<dist::ShardingRuleOpInterface>(op);
     if (!ruled || shared_.contains(op))
       return 0;
-    const auto shapes = [](TypeRange types) {
-      SmallVector<SmallVector<int64_t>> list;
-      for (Type type : types)
-        list.emplace_back(cast<RankedTensorType>(type).getShape());
-      return list;
-    };
-    return ruled.getFlops(shapes(op->getOperandTypes()), shapes(op->getResultTypes()));
+    return ruled.getFlops(dist::operandShapes(op), dist::resultShapes(op));
   }
 
   /// The positions of the forward half before which a segment ends, ascending. The operators behind the last position
