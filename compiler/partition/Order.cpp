@@ -56,14 +56,16 @@ static std::vector<int> narrowCopies(const graph::DataFlow &flow, ArrayRef<int> 
   return copies;
 }
 
-/// graph::executionOrder, but with all conversions of kept values to fewer bytes first if no more lives at once then:
-/// a device runs neighbouring conversions as one kernel.
+/// graph::executionOrder, but with conversions of kept values to fewer bytes first if no more lives at once then: a
+/// device runs neighbouring conversions as one kernel. What is made behind the peak, such as a copy that only the
+/// backward half reads, stays there.
 static std::vector<int> orderOf(const graph::DataFlow &flow) {
   const std::vector<int> order = graph::executionOrder(flow);
-  std::vector<int> copiesFirst = narrowCopies(flow, order);
+  const graph::MemoryLoad::Peak peak = graph::peak(flow, order);
+  std::vector<int> copiesFirst = narrowCopies(flow, ArrayRef(order).take_front(size_t(peak.time) + 1));
   const llvm::DenseSet<int> copies(copiesFirst.begin(), copiesFirst.end()); // looked up only
   copy_if(order, std::back_inserter(copiesFirst), [&](int s) { return !copies.contains(s); });
-  return graph::peak(flow, copiesFirst).bytes <= graph::peak(flow, order).bytes ? copiesFirst : order;
+  return graph::peak(flow, copiesFirst).bytes <= peak.bytes ? copiesFirst : order;
 }
 
 void sortForExecution(func::FuncOp func) {
