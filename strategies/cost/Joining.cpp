@@ -10,6 +10,7 @@ static constexpr double kWorthwhile = 0.02;
 /// Other messages are tried until so many steps have been scheduled, or the program takes hardly more than its least
 /// time. Set by hand, so that a compilation takes little longer.
 static constexpr int64_t kMoveSteps = 5000;
+static constexpr int64_t kTwoMoveSteps = 20000; // where no single change is better
 static constexpr double kNear = 0.02;
 
 llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
@@ -131,23 +132,43 @@ private:
     return {std::move(messages), overlap(flow.flow, rule, than)};
   }
 
+  using Messages = std::vector<std::vector<int>>;
+
+  /// The first of some messages, one or two moves away, with which the program takes less time. `steps`: how many may
+  /// still be scheduled.
+  std::optional<SentProgram> nextBetter(const SentProgram &best, bool twoMoves, int64_t &steps) const {
+    const auto size = int64_t(program_.looped.flow.steps.size());
+    auto movesOf = [&](const Messages &messages) {
+      return graph::messageMoves(program_.looped.flow, program_.senders, messages, size_t(steps / size));
+    };
+    std::optional<SentProgram> better;
+    auto tries = [&](Messages messages) {
+      steps -= size;
+      if (SentProgram trial = scheduled(std::move(messages), best.beside->predicted); trial.beside)
+        better = std::move(trial);
+      return better.has_value();
+    };
+    for (const graph::MessageMove &move : movesOf(best.messages)) {
+      Messages one = graph::moved(best.messages, move);
+      if (!twoMoves && tries(std::move(one)))
+        return better;
+      if (twoMoves)
+        for (const graph::MessageMove &next : movesOf(one))
+          if (tries(graph::moved(one, next)))
+            return better;
+    }
+    return std::nullopt;
+  }
+
   /// Messages were chosen for a time line on which kernels keep their order. Beside kernels in another order the program
   /// may take less time with others.
   SentProgram improved(SentProgram best) const {
-    int64_t tries = kMoveSteps / int64_t(program_.looped.flow.steps.size());
-    if (tries == 0)
-      return best;
     const auto near = int64_t((1 + kNear) * double(least()));
+    int64_t oneMove = kMoveSteps, twoMoves = kTwoMoveSteps;
     while (best.beside->predicted > near) {
-      std::optional<SentProgram> better;
-      for (const graph::MessageMove &move :
-           graph::messageMoves(program_.looped.flow, program_.senders, best.messages)) {
-        if (better || tries-- == 0)
-          break;
-        SentProgram trial = scheduled(graph::moved(best.messages, move), best.beside->predicted);
-        if (trial.beside)
-          better = std::move(trial);
-      }
+      std::optional<SentProgram> better = nextBetter(best, false, oneMove);
+      if (!better)
+        better = nextBetter(best, true, twoMoves);
       if (!better)
         break;
       best = std::move(*better);

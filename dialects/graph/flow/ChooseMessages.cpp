@@ -165,7 +165,7 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
 }
 
 std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
-                                      llvm::ArrayRef<std::vector<int>> messages) {
+                                      llvm::ArrayRef<std::vector<int>> messages, size_t most) {
   using Message = std::vector<int>;
   llvm::DenseMap<int, const Message *> messageOf; // by step
   for (const Message &message : messages)
@@ -178,7 +178,7 @@ std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sende
     first.insert(first.end(), second.begin(), second.end());
     return first;
   };
-  std::vector<MessageMove> cuts, shifts, joins;
+  std::vector<MessageMove> cuts, shifts, joins, hands;
   for (const auto &kind : kindsOf(flow, senders)) {
     std::vector<Message> sent; // in the order of execution
     for (const Sender *member : kind)
@@ -200,12 +200,31 @@ std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sende
         shifts.push_back({{before, after}, {joined(before, {after.front()}), part(after, 1, after.size())}});
       joins.push_back({{before, after}, {joined(before, after)}});
     }
+    auto hand = [&](const Message &from, int member, const Message &to) {
+      if (cuts.size() + shifts.size() + joins.size() + hands.size() >= most)
+        return;
+      MessageMove move{{from, to}, {{}, {}}};
+      for (const Sender *other : kind) { // members stay in the order of execution
+        if (other->step != member && llvm::is_contained(from, other->step))
+          move.to[0].push_back(other->step);
+        if (other->step == member || llvm::is_contained(to, other->step))
+          move.to[1].push_back(other->step);
+      }
+      hands.push_back(std::move(move));
+    };
+    for (const Message &from : sent)
+      for (const Message &to : sent)
+        if (&from != &to && (from.size() > 1 || to.size() > 1 || &from < &to)) // two of one member: once
+          for (int member : from)
+            hand(from, member, to);
   }
   llvm::stable_sort(
       cuts, [](const MessageMove &a, const MessageMove &b) { return a.from.front().size() > b.from.front().size(); });
   std::vector<MessageMove> all = std::move(cuts);
   all.insert(all.end(), shifts.begin(), shifts.end());
   all.insert(all.end(), joins.begin(), joins.end());
+  all.insert(all.end(), hands.begin(), hands.end());
+  all.resize(std::min(all.size(), most));
   return all;
 }
 

@@ -96,11 +96,12 @@ std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRe
 struct MessageMove {
   std::vector<std::vector<int>> from, to;
 };
-/// What could be sent otherwise, by one message or two of one kind that follow each other: one is cut in two, hands its
-/// first or last member to the other, or is joined with it. What is to be tried first comes first. Messages may wait
-/// for each other after it (MessageFlow::circular).
+/// What could be sent otherwise, by one message or two of one kind: one is cut in two, hands its first or last member
+/// to the one before or behind it, is joined with it, or hands any member to any other. What is to be tried first comes
+/// first, and no more than `most` are returned. Messages may wait for each other after it (MessageFlow::circular).
 std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
-                                      llvm::ArrayRef<std::vector<int>> messages);
+                                      llvm::ArrayRef<std::vector<int>> messages,
+                                      size_t most = std::numeric_limits<size_t>::max());
 /// `messages` after a move.
 std::vector<std::vector<int>> moved(std::vector<std::vector<int>> messages, const MessageMove &move);
 

@@ -304,7 +304,7 @@ TEST_CASE("gathers of what is there are sent before the kernels that come before
   CHECK(chooseMessages(p.flow, p.senders, rule) == Messages{{2, 4, 6}});
 }
 
-TEST_CASE("a message is cut, hands on its ends, or is joined with the next one of its kind") {
+TEST_CASE("a message is cut, hands on members, or is joined with the next one of its kind") {
   Program p;
   std::vector<int> steps;
   for (int i = 0; i < 4; ++i) {
@@ -323,8 +323,18 @@ TEST_CASE("a message is cut, hands on its ends, or is joined with the next one o
     CHECK(!graph::MessageFlow(p.flow, messages).circular);
     after.push_back(std::move(messages));
   }
-  CHECK(after == std::vector<Messages>{{{b, c}}, {{a, b}}, {{a, b}, {c, d}}, {{a, b, c, d}}});
-  CHECK(graph::messageMoves(p.flow, p.senders, {}).size() == 3); // pairs of those that are alone
+  // The first message is cut, hands over its last member, takes the fourth, and hands over any member.
+  CHECK(after == std::vector<Messages>{{{b, c}},
+                                       {{a, b}},
+                                       {{a, b}, {c, d}},
+                                       {{a, b, c, d}},
+                                       {{a, d}, {b, c}},
+                                       {{a, c}, {b, d}},
+                                       {{a, b}, {c, d}},
+                                       {{a, b, c, d}}});
+  // Three pairs of neighbours are joined, and of those that are alone any two.
+  CHECK(graph::messageMoves(p.flow, p.senders, {}).size() == 3 + 6);
+  CHECK(graph::messageMoves(p.flow, p.senders, {}, 5).size() == 5);
 }
 
 TEST_CASE("messages that wait for each other are no program") {
