@@ -12,6 +12,7 @@ a network, or `random graphs`: 300 of them under random strategies, by the progr
 import argparse
 import hashlib
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -40,7 +41,7 @@ NETWORKS = {
     "GPT": (lambda path: networks.gpt(path, **DECODER), WORDS, False),
     "LLaMA": (lambda path: networks.llama(path, groups=2, inner=96, **DECODER), WORDS, False),
     "experts": (lambda path: networks.experts(path, experts=4, **DECODER), WORDS, False),
-    "DLRM": (small_networks.dlrm, {"--inputs": "dense,ids", "--loss": "bce_with_logits", "--optimizer": "sgd:lr=0.05,momentum=0.9"}, False),
+    "DLRM": (small_networks.dlrm, {"--inputs": "dense,ids", "--loss": "bce_with_logits", "--optimizer": "sgd:lr=0.002,momentum=0.9"}, False),
     "LSTM": (small_networks.lstm, WORDS, False),
 }
 
@@ -234,6 +235,9 @@ class Table:
             if parts not in references:
                 plan = self.compile(file, mine, "1", "data")
                 references[parts] = json.loads((plan / "report.json").read_text()), self.train(plan, 1)
+                losses = [float(loss) for what, loss in references[parts][1].items() if what.startswith("loss ")]
+                if not all(map(math.isfinite, losses)) or len(set(losses)) < 2:
+                    sys.exit(f"{network}: losses that show nothing: {losses}")
             with tempfile.TemporaryDirectory(dir=self.folder) as folder:
                 table = Table(self.bin, self.models, pathlib.Path(folder), self.steps)
                 cells[column] = table.cell(file, mine, *references[parts], column)
