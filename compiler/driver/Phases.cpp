@@ -116,8 +116,8 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     add(compiler::createDecomposeNormsPass());
     // After the passes that make operators: merges equal ones and removes unused ones.
     add(compiler::createSimplifyPass());
-    // After simplification, so that it sees the loops that will run; without loops there is nothing to gain. Not before
-    // a network is cut into stages: what one of them computes again it would have to receive.
+    // After simplification, so that it sees the loops that will run; without loops there is nothing to gain. Stages do it
+    // once the network is cut (cutPlaced).
     if (run.options.fuse && !run.pipeline)
       add(compiler::createRepeatPass());
     // After these, which decide what memory holds. Not in reproducible programs: there every number in a
@@ -270,6 +270,9 @@ llvm::Error cutPlaced(Compilation &run, ModuleOp module, const strategies::Stage
   return run.passes("stages", module, [&](PassManager &passes) {
     passes.addPass(compiler::createCutStagesPass(
         {.stages = places.stages(), .devices = places.devices, .returns = places.returns}));
+    // Not before: what a stage computes again of another one it would have to receive.
+    if (run.options.fuse)
+      passes.nest<ModuleOp>().addNestedPass<func::FuncOp>(compiler::createRepeatPass());
   });
 }
 

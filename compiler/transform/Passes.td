@@ -77,6 +77,9 @@ def RepeatPass : GraphPass<"graph-repeat"> {
     the attribute `graph.repeats`, if it reads their operands anyway, or if one value in place of others saves bytes.
     Such copies are free: every loop that reads them computes them. The pass runs after graph-simplify, which would merge
     the copies with the originals, and before graph-round-products, which looks at what memory holds.
+
+    In a stage of a pipeline a backward pass computes again what the forward pass of its micro-batch made, and what nothing
+    reads any longer is removed.
   }];
 }
 

@@ -5,7 +5,8 @@
 //
 // A loop that reads a value which another loop made may compute it from what it reads anyway, or from one other value
 // in its place. Then memory is read less, and the value is not written if nobody else reads it. Arithmetic on points is
-// free beside memory. The copies have the attribute graph.repeats (dialects/graph/Repeats.h).
+// free beside memory. The copies have the attribute graph.repeats (dialects/graph/Repeats.h). In a stage of a pipeline
+// the reader may be in another section than the loop, such as the backward pass of the same micro-batch.
 //
 // For each loop and each loop that reads what it makes: which of these values can be computed again from what the
 // reader reads, and from at most one value more? That may be an operand of the first loop, or something that stays in
@@ -22,6 +23,7 @@
 #include "dialects/graph/OpWriter.h"
 #include "dialects/graph/Repeats.h"
 #include "dialects/graph/flow/Fusion.h"
+#include "dialects/graph/flow/Sections.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -59,7 +61,7 @@ public:
       for (int v : looped_.flow.steps[loop].makes)
         if (isRepeatable(maker(v)) && bytes(v) >= kLeastBytes)
           for (int reader : outside(v).loops)
-            if (sectionOf(reader) == sectionOf(int(loop)))
+            if (canRepeat(sectionOf(int(loop)), sectionOf(reader)))
               read[reader].push_back(v);
       for (const auto &[reader, values] : read)
         choose(int(loop), reader, values);
@@ -79,6 +81,10 @@ private:
            llvm::none_of(program_.flow.steps[size_t(step)].makes, [&](int v) { return value(v).sum; });
   }
   Section sectionOf(int loop) const { return looped_.flow.steps[size_t(loop)].section; }
+  /// Whether `then` can compute again what `first` does: of the same micro-batch, and all that `first` reads is there.
+  static bool canRepeat(Section first, Section then) {
+    return first == then || (inBody(first) && inBody(then) && surelyBefore(first, then));
+  }
 
   struct Outside {
     llvm::SetVector<int> loops;
@@ -122,7 +128,7 @@ private:
   bool expand(int v, int reader, int more, int64_t limit, llvm::SetVector<int> &steps) const {
     const int step = maker(v);
     if (!isRepeatable(step) || steps.size() >= kMostOperators ||
-        program_.flow.steps[size_t(step)].section != sectionOf(reader))
+        !canRepeat(program_.flow.steps[size_t(step)].section, sectionOf(reader)))
       return false;
     llvm::SetVector<int> sources;
     addSources(step, sources);
@@ -226,6 +232,16 @@ private:
         for (OpOperand &operand : member->getOpOperands())
           operand.set(repeated(operand.get(), member, writer));
     }
+    if (func_->hasAttr(kMicroBatchesAttr))
+      removeUnread();
+  }
+
+  /// What nothing reads any longer would keep in memory what it reads itself, for each micro-batch under way. In a
+  /// program that is not cut yet it stays: strategies and stages are given by operators' names.
+  void removeUnread() {
+    for (Operation *op : llvm::reverse(program_.operators))
+      if (isa_and_nonnull<GraphDialect>(op->getDialect()) && op->use_empty())
+        op->erase();
   }
 
   /// The value as `member` computes it: a copy of what makes it, if that is chosen, or of what is free and reads such.
