@@ -4,11 +4,12 @@
 usage: stages_test.py --bin DIR [--stages N[:SCHEDULE],...] [--backend NAME] [--reproducible] MODEL...
 
 A model is a file, NAME.onnx, a folder with a train_op17.onnx and a train.json (or a folder of such folders), or a network that
-test/models/networks.py writes with sizes, NAME:KEY=VALUE,... A model NAME.onnx:batch=2 gets the option --dim batch=4: two
-micro-batches of 2. Every model is compiled for training with two micro-batches on one rank, and for as many stages as
---stages says (default 2), in this schedule or one of several; losses and all tensors of the checkpoints after two steps must be equal. Exit code 1 and one line
-per model that differs. The backend is reference, or for large networks --backend cpu: there the order of a sum depends on
-what is fused with it, so nothing is. With --reproducible it does not, and what lies in stages of their own does not matter.
+test/models/networks.py or small_networks.py writes with sizes, NAME:KEY=VALUE,... A model NAME.onnx:batch=2 gets the option --dim
+batch=4: two micro-batches of 2. Every model is compiled for training with two micro-batches on one rank, and for as many stages as
+--stages says (default 2), in this schedule or one of several; losses and all tensors of the checkpoints after two steps must be
+equal. Exit code 1 and one line per model that differs. The backend is reference, or for large networks --backend cpu: there the
+order of a sum depends on what is fused with it, so nothing is. With --reproducible it does not, and what lies in stages of their own
+does not matter.
 """
 import argparse
 import json
@@ -24,9 +25,12 @@ from tensors import whole_tensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
 import networks  # noqa: E402
+import small_networks  # noqa: E402
 
 PARTS, STEPS = 2, 2
 LOSSES = {"lenet/train_op17": "nll", "dlrm/train_op17": "bce_with_logits"}  # the others have classes
+NETWORKS = networks.NETWORKS | {f.__name__: f for f in (small_networks.unet, small_networks.translator)}
+INPUTS = {"bert": "ids,segments", "unet": "image", "translator": "source,shifted"}  # the others have ids
 SCHEDULES = ("zb-h1", "1f1b", "zb-h2", "gpipe", "auto")
 
 
@@ -55,8 +59,8 @@ def check(args, text, folder):
         options += ["--dim", "batch=" + str(PARTS * int(sizes.partition("=")[2]))] if sizes else []
     else:
         model = folder / f"{name}.onnx"
-        networks.NETWORKS[name](model, **{key: int(value) for key, value in (s.split("=") for s in sizes.split(","))})
-        options += ["--inputs", "ids,segments" if name == "bert" else "ids"]
+        NETWORKS[name](model, **{key: int(value) for key, value in (s.split("=") for s in sizes.split(","))})
+        options += ["--inputs", INPUTS.get(name, "ids")]
     options += ["--loss", LOSSES.get("/".join(model.with_suffix("").parts[-2:]), "cross_entropy")]
     losses, tensors = train(args, folder, model, [*options, "--mesh", "1"])
     assert len(set(losses)) == STEPS and np.isfinite(losses).all(), f"the losses do not move: {losses}"

@@ -1,8 +1,8 @@
-"""Small networks of other families than those of networks.py, without weights: a U-Net, a ViT, DLRM and an LSTM.
+"""Small networks of other families than those of networks.py, without weights: a U-Net, a ViT, DLRM, an LSTM, and an encoder with a decoder.
 
     small_networks.unet("unet.onnx", batch=8)       # file, and sizes by name
 
-The model's inputs are `image`; `dense` and `ids` of DLRM; `ids` of the LSTM. Everything else is a parameter.
+The model's inputs are `image`; `dense` and `ids` of DLRM; `ids` of the LSTM; `source` and `shifted` of the translator. Everything else is a parameter.
 """
 from onnx import TensorProto, helper
 
@@ -86,3 +86,33 @@ def lstm(path, batch=8, length=6, words=64, hidden=32):
     x = net.node("LSTM", x, *(net.input(f"lstm.{part}", shape) for part, shape in shapes.items()), name="lstm", hidden_size=hidden)
     x = net.node("Transpose", net.node("Squeeze", x, net.constant([1])), perm=[1, 0, 2])
     net.write(path, net.matrix(x, "logits", hidden, words), [batch, length, words])
+
+
+def translator(path, batch=8, length=8, words=64, hidden=32, heads=4, layers=2):
+    """An encoder and a decoder, each of whose layers reads what the encoder made (Vaswani et al., 2017); all share one table."""
+    net, head = Network(), hidden // heads
+    source, shifted = (net.input(name, [batch, length], TensorProto.INT64) for name in ("source", "shifted"))
+    table, mask = net.input("words", [words, hidden]), net.causal(length)
+
+    def added(x, y, name, rows=hidden):
+        return net.node("Add", x, net.linear(y, name, rows, hidden))
+
+    def widened(x, name):
+        y = net.gelu(net.linear(net.normalised(x, name + ".n", hidden), name + ".up", hidden, 2 * hidden))
+        return added(x, y, name + ".down", 2 * hidden)
+
+    x = net.node("Gather", table, source)
+    for i in range(layers):
+        y = net.attention(net.normalised(x, f"e{i}.n1", hidden), f"e{i}.self", batch, length, hidden, heads)
+        x = widened(net.node("Add", x, y), f"e{i}")
+    encoded, x = net.normalised(x, "encoded", hidden), net.node("Gather", table, shifted)
+    for i in range(layers):
+        y = net.attention(net.normalised(x, f"d{i}.n1", hidden), f"d{i}.self", batch, length, hidden, heads, mask)
+        x = net.node("Add", x, y)
+        queries = net.linear(net.normalised(x, f"d{i}.n2", hidden), f"d{i}.q", hidden, hidden)
+        keys = net.heads_of(net.linear(encoded, f"d{i}.kv", hidden, 2 * hidden), batch, length, heads, 2 * head)
+        y = net.mixed(net.heads_of(queries, batch, length, heads, head), *net.parts(keys, 3, [head] * 2), f"d{i}.cross", batch, length,
+                      hidden, head ** -0.5)
+        x = widened(added(x, y, f"d{i}.cross.out"), f"d{i}")
+    y = net.node("MatMul", net.normalised(x, "decoded", hidden), net.node("Transpose", table, perm=[1, 0]), name="logits")
+    net.write(path, y, [batch, length, words])
