@@ -88,7 +88,8 @@ Result<Elastic> Elastic::open(const std::string &plan, const std::string &folder
 Result<std::optional<Elastic::Refusal>> Elastic::compileFor(const Next &next) const {
   std::vector<std::string> command = {
       compiler_, recipe_.model, "--mesh=" + next.mesh, "--mode=" + recipe_.mode, "--output=" + next.plan, "--quiet"};
-  command.insert(command.end(), recipe_.arguments.begin(), recipe_.arguments.end());
+  const std::vector<std::string> arguments = argumentsFor(recipe_, next.mesh);
+  command.insert(command.end(), arguments.begin(), arguments.end());
   Result<Ended> ended = runProgram(command);
   if (!ended)
     return ended.status();
@@ -138,6 +139,7 @@ Result<std::string> Elastic::fitting(int ranks) const {
   }
   Recipe wanted = recipe_;
   wanted.mesh = next.mesh;
+  wanted.arguments = argumentsFor(recipe_, next.mesh);
   const Result<Recipe> there = readRecipe(next.plan);
   Result<std::optional<Refusal>> refusal = std::optional<Refusal>();
   if (!there || there->format() != wanted.format())

@@ -118,6 +118,9 @@ Result<Recipe> readRecipe(const std::string &plan) {
   return recipe ? recipe : Result<Recipe>(recipe.status().context(path));
 }
 
+/// How a mesh with stages begins.
+static constexpr const char *kStages = "stage=";
+
 std::string meshFor(const std::string &mesh, int ranks) {
   if (mesh.find('[') != std::string::npos) // stages with meshes of their own, of which none is for so many ranks
     return std::to_string(ranks);
@@ -139,8 +142,10 @@ std::string meshFor(const std::string &mesh, int ranks) {
       product = std::min<int64_t>(product * (i == axis ? 1 : axes[i].second), INT32_MAX);
     return product;
   };
+  const bool staged = axes.front().first == kStages;
   size_t changed = 0;
-  while (changed < axes.size() && ranks % others(changed) != 0)
+  while (changed < axes.size() &&
+         (ranks % others(changed) != 0 || (staged && changed == 0 && ranks == others(changed))))
     ++changed;
   if (changed == axes.size()) {
     for (auto &[name, size] : axes)
@@ -148,10 +153,22 @@ std::string meshFor(const std::string &mesh, int ranks) {
     changed = 0;
   }
   axes[changed].second = int(ranks / others(changed));
+  if (staged && axes.front().second == 1)
+    axes.erase(axes.begin());
+  if (axes.empty())
+    return std::to_string(ranks);
   std::string text;
   for (const auto &[name, size] : axes)
     text += (text.empty() ? "" : ",") + name + std::to_string(size);
   return text;
+}
+
+std::vector<std::string> argumentsFor(const Recipe &recipe, const std::string &mesh) {
+  std::vector<std::string> arguments;
+  for (const std::string &argument : recipe.arguments)
+    if (mesh.rfind(kStages, 0) == 0 || argument.rfind("--pipeline=schedule", 0) != 0)
+      arguments.push_back(argument);
+  return arguments;
 }
 
 } // namespace tessera::rt

@@ -54,8 +54,11 @@ Result<Recipe> readRecipe(const std::string &plan);
 
 /// The mesh for another number of ranks, with the axes of `mesh`. One axis takes another size and all others keep
 /// theirs: it is the first one whose other axes' product divides `ranks`. If there is none, the first axis takes all
-/// ranks. A mesh that is a plain number becomes the number `ranks`.
+/// ranks. A mesh that is a plain number becomes the number `ranks`. Stages are two or more: another axis is changed
+/// where one would be left, and where there is none, the axis is left out.
 std::string meshFor(const std::string &mesh, int ranks);
+/// The recipe's arguments for a mesh of meshFor(): without stages there is no schedule of them.
+std::vector<std::string> argumentsFor(const Recipe &recipe, const std::string &mesh);
 
 } // namespace tessera::rt
 

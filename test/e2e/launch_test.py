@@ -470,6 +470,43 @@ def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
 
 
 @case
+def a_pipeline_goes_on_without_a_rank(c):
+    """Started again it ends with the bits of the uninterrupted run. On fewer ranks it has other stages, as long as there are two,
+    and then none; without stages there is no schedule of them."""
+    plan = c.compile(mesh="stage=2,data=2", mode="data", options=("--accumulate", 2, "--pipeline", "schedule=1f1b"))
+    exact, steps = ("--f64", "--backend", "reference", "--checkpoint-every", 5), 80
+    def losses(log):
+        return {entry["step"]: entry["loss"] for entry in map(json.loads, filter(lambda line: line.endswith("}"),
+                                                                                 log.read_text().splitlines()))}
+    def begun(name, *options):
+        log = c.folder / f"{name}.jsonl"
+        process = c.start(c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", c.folder / name, "--processes", *options))
+        def reached(step, ranks):
+            c.wait_for(lambda: len(ranks_of(process.pid)) == ranks and log.exists() and max(losses(log), default=0) >= step,
+                       f"step {step}")
+            return ranks_of(process.pid)
+        return process, log, reached
+    process, log, _ = begun("straight")
+    c.finish(process)
+    straight = losses(log)
+    process, log, reached = begun("again", "--restarts", 1)
+    os.kill(reached(10, 4)[2], KILL)
+    expect("starting again" in c.finish(process), "no start")
+    expect(losses(log) == straight, "the losses differ")
+    text = c.run(c.bin / "tessera-ckpt", "compare", *(c.folder / name / f"step-{steps:08}" for name in ("again", "straight")))
+    expect("identical" in text, text)
+    process, log, reached = begun("fewer", "--restarts", 3, "--elastic", "--peer-timeout", PEER_TIMEOUT)
+    for step, ranks, victim in ((10, 4, 1), (25, 3, 2), (40, 2, 1)):
+        os.kill(reached(step, ranks)[victim], KILL)
+    text = c.finish(process)
+    for told in ("3 ranks (stage=3,data=1, ", "2 ranks (stage=2,data=1, ", "1 rank (data=1, "):
+        expect(f"starting again on {told}" in text, f"'{told}' is missing: {text}")
+    found = losses(log)
+    expect(sorted(found) == sorted(straight), "steps are missing")
+    expect(all(abs(found[step] - loss) <= 1e-9 * abs(loss) for step, loss in straight.items()), "the losses differ")
+
+
+@case
 def an_elastic_run_that_is_reproducible_keeps_its_bits(c):
     """Four ranks, of which one is lost; three go on; four again. Every loss and the last checkpoint are those of the
     uninterrupted run, although three do not divide the leaves."""

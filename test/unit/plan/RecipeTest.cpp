@@ -19,6 +19,20 @@ TEST_CASE("a mesh is arranged for other numbers of ranks") {
   CHECK(meshFor("a=2,b=2,c=2", 1) == "a=1,b=1,c=1");
   CHECK(meshFor("", 2) == "2");
   CHECK(meshFor("a=,b=x", 2) == "a=2,b=1");
+  CHECK(meshFor("stage=2,data=4", 6) == "stage=2,data=3");
+  CHECK(meshFor("stage=2,data=2", 3) == "stage=3,data=1");
+  CHECK(meshFor("stage=2,data=2", 2) == "stage=2,data=1"); // and not one stage
+  CHECK(meshFor("stage=2,data=2", 1) == "data=1");
+  CHECK(meshFor("stage=2", 1) == "1");
+  CHECK(meshFor("stages=[data=2; data=1]", 2) == "2");
+}
+
+TEST_CASE("a mesh without stages has no schedule of them") {
+  const Recipe recipe{"model.onnx", "stage=2", "data", {"--train", "--pipeline=schedule=1f1b", "--accumulate=4"}, {}};
+  CHECK(argumentsFor(recipe, "stage=3") == recipe.arguments);
+  CHECK(argumentsFor(recipe, "1") == std::vector<std::string>{"--train", "--accumulate=4"});
+  const Recipe chosen{"model.onnx", "8", "auto", {"--pipeline=auto"}, {}};
+  CHECK(argumentsFor(chosen, "7") == chosen.arguments);
 }
 
 TEST_CASE("how deep a text goes is known before it is parsed") {
