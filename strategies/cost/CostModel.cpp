@@ -35,16 +35,16 @@ Cost toNanoseconds(double seconds) {
 
 } // namespace
 
-CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder)
+CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile, bool inLeafOrder, bool joins)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
-      share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder),
+      share_(topology_.share(mesh_.numRanks())), inLeafOrder_(inLeafOrder), joins_(joins),
       planner_(mesh_, inLeafOrder ? dist::inLeafOrder(collectiveCost()) : collectiveCost(), sumRules()) {}
 
 std::vector<const CostModel *> CostModel::perThread(int threads) const {
   std::vector<const CostModel *> models = {this};
   for (size_t k = 0; int(k) + 1 < threads; ++k) {
     if (k == others_.size())
-      others_.push_back(std::make_unique<const CostModel>(mesh_, topology_, profile_, inLeafOrder_));
+      others_.push_back(std::make_unique<const CostModel>(mesh_, topology_, profile_, inLeafOrder_, joins_));
     models.push_back(others_[k].get());
   }
   return models;
@@ -296,8 +296,11 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
 }
 
 dist::SumRules CostModel::sumRules() const {
-  return {.narrows = [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); },
-          .joined = [this](const Collective &c, int64_t bytes) { return double(leastCollective(c, bytes)); }};
+  dist::SumRules rules;
+  rules.narrows = [this](const Collective &sum, int64_t elementBytes) { return narrows(sum, elementBytes); };
+  if (joins_)
+    rules.joined = [this](const Collective &c, int64_t bytes) { return double(leastCollective(c, bytes)); };
+  return rules;
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {

@@ -59,7 +59,8 @@ struct OperatorCost {
 class CostModel {
 public:
   /// `inLeafOrder`: of a reproducible module, in which reshards add as one tree (dialects/dist/leaves/LeafRule.h).
-  CostModel(Mesh mesh, Topology topology, ProfileTable profile = {}, bool inLeafOrder = false);
+  /// `joins`: sums may be members of messages; else each is planned for what it takes alone.
+  CostModel(Mesh mesh, Topology topology, ProfileTable profile = {}, bool inLeafOrder = false, bool joins = true);
   CostModel(const CostModel &) = delete; // the planner's cost function refers to it
   CostModel &operator=(const CostModel &) = delete;
 
@@ -76,7 +77,7 @@ public:
   /// Whether a sum is sent as its wire says. As it is, it could be a member of a message: so it is compared with the
   /// least that it takes.
   bool narrows(const dist::Collective &sum, int64_t elementBytes) const;
-  /// narrows() and leastCollective() as functions, for dist::WirePlanner.
+  /// narrows() and, where sums join, leastCollective() as functions, for dist::WirePlanner.
   dist::SumRules sumRules() const;
   /// What messages take. Lists are packed where ranks are processes, which reads and writes their bytes once.
   graph::MessageCost messageCost() const;
@@ -147,7 +148,7 @@ private:
   double share_;
   mutable std::map<AxisList, std::vector<Topology::Level>> levels_, levelsWithoutStart_;
   mutable std::vector<std::optional<Link>> across_; // by axes as bits
-  const bool inLeafOrder_;
+  const bool inLeafOrder_, joins_;
   mutable dist::WirePlanner planner_;
   mutable std::optional<dist::WirePlanner> leastPlanner_;
   mutable std::vector<std::unique_ptr<const CostModel>> others_; // of other threads

@@ -32,8 +32,9 @@ struct JoinOptions {
   Overlapping overlap = Overlapping::Off;
   bool operator==(const JoinOptions &) const = default;
 
+  bool joins() const { return most != 0; }
   /// Whether all collectives are sent alone and in line, whatever the program is.
-  bool none() const { return most == 0 && overlap == Overlapping::Off; }
+  bool none() const { return !joins() && overlap == Overlapping::Off; }
 };
 
 /// "auto", "off", or the bytes of a message at most, such as "25MiB".

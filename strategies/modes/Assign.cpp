@@ -23,7 +23,8 @@ const std::vector<std::string> &modeNames() {
 
 std::shared_ptr<Prices> pricesOf(const AssignOptions &options) {
   if (!options.prices)
-    return std::make_shared<Prices>(options.mesh, options.topology, options.profile, options.reproducible);
+    return std::make_shared<Prices>(options.mesh, options.topology, options.profile, options.reproducible,
+                                    options.join.joins());
   assert(options.prices->model.mesh() == options.mesh && "the prices are those of another mesh");
   return options.prices;
 }

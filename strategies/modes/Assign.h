@@ -33,8 +33,8 @@ namespace tessera::strategies {
 /// What is known of prices on a mesh. Searches that share it plan equal reshards once, and price equal operators once.
 /// The functions that are searched are of one context. One thread may use it at a time.
 struct Prices {
-  Prices(const Mesh &mesh, const Topology &topology, const ProfileTable &profile, bool reproducible)
-      : own_(std::make_unique<const CostModel>(mesh, topology, profile, reproducible)), model(*own_) {}
+  Prices(const Mesh &mesh, const Topology &topology, const ProfileTable &profile, bool reproducible, bool joins)
+      : own_(std::make_unique<const CostModel>(mesh, topology, profile, reproducible, joins)), model(*own_) {}
   /// For thread `thread` of several that search functions at once: what `prices` know, which must outlive this, and the
   /// model of that thread alone. Thread 0 has the model of `prices`.
   Prices(const Prices &prices, int thread)

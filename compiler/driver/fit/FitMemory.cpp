@@ -362,7 +362,8 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
   const AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
-  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible);
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile, assign.reproducible,
+                                    assign.join.joins());
   const int64_t limit = strategies::memoryOf(assign);
   Localizing localizing(run, model);
   strategies::JoinOptions join = firstJoin(run, assign, limit);

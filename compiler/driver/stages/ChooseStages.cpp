@@ -323,7 +323,7 @@ private:
 
   std::vector<compiler::StagesEstimate> estimate(const strategies::Trial &tried, const Found &trial, Cost most) const {
     const strategies::CostModel all(trial.candidate.mesh, run_.assign.topology, run_.assign.profile,
-                                    run_.assign.reproducible);
+                                    run_.assign.reproducible, run_.assign.join.joins());
     const strategies::Program &program = tried.function->program;
     func::FuncOp func = program.func;
     llvm::DenseMap<Value, int64_t> bytes;

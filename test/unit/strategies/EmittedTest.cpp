@@ -128,7 +128,8 @@ TEST_CASE("whole programs are priced as they are emitted") {
       Module m(kMlp);
       std::string user = std::string(mode) == "data" ? "" : R"([{"op": "fc1", "in": [[1, 2], [2, 1]]}])";
       AssignOptions options = optionsFor(mesh, mode, user);
-      CostModel model(options.mesh, options.topology);
+      const std::shared_ptr<Prices> prices = pricesOf(options);
+      const CostModel &model = prices->model;
       AssignReport report;
       REQUIRE(assign(m, options, &report) == "");
       std::vector<Line> expected = priced(*report.find("train"));

@@ -67,7 +67,8 @@ TEST_CASE("the report has the costs of what the module's attributes say") {
     const AssignOptions options = optionsFor("data=2,model=2", mode);
     AssignReport report;
     REQUIRE(assign(m, options, &report) == "");
-    const CostModel model(options.mesh, options.topology);
+    const std::shared_ptr<Prices> prices = pricesOf(options);
+    const CostModel &model = prices->model;
     for (const FunctionReport &function : report.functions) {
       const FunctionReport again = llvm::cantFail(priceFunction(m.func(function.name.c_str()), model, joinOf(options)));
       CHECK(again.compute == function.compute);

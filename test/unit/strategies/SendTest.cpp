@@ -149,3 +149,11 @@ TEST_CASE("messages are mostly those of the least time over all divisions") {
   CHECK(best > 114);
   CHECK(worst < 0.005);
 }
+
+TEST_CASE("sums are planned for messages where they join") {
+  AssignOptions options = optionsFor("a=2,b=2", "data");
+  for (const char *fusion : {"auto", "25MiB", "off"}) {
+    options.join = llvm::cantFail(parseJoin(fusion));
+    CHECK((pricesOf(options)->model.sumRules().joined == nullptr) == (options.join.most == 0));
+  }
+}
