@@ -1,5 +1,7 @@
 #include "dialects/dist/wire/WirePlanner.h"
 
+#include "dialects/dist/ReshardGraph.h"
+
 #include <cmath>
 
 namespace tessera::dist {
@@ -82,22 +84,52 @@ ReshardPlanner &WirePlanner::of(const Wire &wire) {
   return planners_.emplace(wire, ReshardPlanner(mesh_, std::move(cost))).first->second;
 }
 
-/// A sum over several axes and nothing else as one collective, where the cheapest plan has several.
+/// The all-reduce, reduce-scatter or all-gather over several axes that is the whole reshard; nothing if none is.
+static std::optional<Collective> overSeveralAxes(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from,
+                                                 const Sharding &to) {
+  AxisList axes; // that are summed over
+  for (int axis : from.partial)
+    if (mesh.axisSize(axis) > 1 && !llvm::is_contained(to.partial, axis))
+      axes.push_back(axis);
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  int64_t dim = -1;
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    if (from.dims[d] == to.dims[d])
+      continue;
+    if (dim >= 0)
+      return std::nullopt;
+    dim = d;
+  }
+  if (dim >= 0) {
+    const Sharding &finer = axes.empty() ? from : to;
+    const Cut &more = finer.dims[dim], &less = (axes.empty() ? to : from).dims[dim];
+    // Each axis leaves padding of its own, so padded blocks are joined and cut axis by axis.
+    if (more.size() <= less.size() || finer.isPadded(mesh, shape, dim) ||
+        !(more.first(less.size(), mesh, shape[dim]) == less))
+      return std::nullopt;
+    AxisList further(llvm::ArrayRef<int>(more).drop_front(less.size())), summed = further;
+    llvm::sort(summed);
+    if (!axes.empty() && summed != axes)
+      return std::nullopt;
+    kind = axes.empty() ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter;
+    axes = std::move(further);
+  }
+  if (axes.size() < 2)
+    return std::nullopt;
+  llvm::SmallVector<Collective, 1> steps = makeStep(mesh, shape, kind, axes, dim, -1, from, to);
+  return steps.size() == 1 ? std::optional(std::move(steps.front())) : std::nullopt;
+}
+
+/// One collective where the cheapest plan has several.
 std::optional<Collective> WirePlanner::inOne(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                              const Sharding &to, const Wire &wire) {
-  if (!sums_.joined || from.partial.size() < 2 || from.dims != to.dims || !canReshard(mesh_, from, to))
+  if (!sums_.joined || !canReshard(mesh_, from, to))
     return std::nullopt;
-  Collective whole;
-  whole.kind = CollectiveKind::AllReduce;
-  for (int axis : from.partial)
-    if (mesh_.axisSize(axis) > 1 && !llvm::is_contained(to.partial, axis))
-      whole.axes.push_back(axis);
-  if (whole.axes.size() < 2)
+  std::optional<Collective> found = overSeveralAxes(mesh_, shape, from, to);
+  if (!found)
     return std::nullopt;
-  whole.reduction = from.reduction;
-  whole.localIn = whole.localOut = from.localShape(mesh_, shape);
+  Collective &whole = *found;
   whole.wire = wireOf(whole, elementBytes, wire);
-  whole.result = to;
   if (std::isinf(cost_(whole, elementBytes))) // it would add in another order
     return std::nullopt;
   const std::vector<Collective> steps = of(wire).plan(shape, elementBytes, from, to);
@@ -108,7 +140,7 @@ std::optional<Collective> WirePlanner::inOne(llvm::ArrayRef<int64_t> shape, int6
   }
   if (steps.size() < 2 || sums_.joined(whole, elementBytes) > apart)
     return std::nullopt;
-  return whole;
+  return found;
 }
 
 std::vector<Collective> WirePlanner::plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,

@@ -3,9 +3,9 @@
 // A ReshardPlanner for every wire. In the plan for a wire those sums have it (Collective::wire) for which `narrows`
 // says so; the cost function prices such a collective as what it becomes (sentBy).
 //
-// The cheapest plan of a small sum over several axes is often one sum over each of them: together they start up less
-// often. But sums are members of messages (graph/flow/Messages.h), which start up once, and a message has one group. So
-// a sum stays one collective unless several are faster as members of messages, too.
+// The cheapest plan of a small sum or gather over several axes is often one over each of them: together they start up
+// less often. But they are members of messages (graph/flow/Messages.h), which start up once, and a message has one
+// group. So such a reshard stays one collective unless several are faster as members of messages, too.
 //
 //   all-reduce of 4 KiB over {a,b}   not one over {a} and one over {b}
 //
@@ -28,7 +28,7 @@ namespace tessera::dist {
 struct SumRules {
   /// Whether a sum with a wire is to be sent so, rather than as it is; null: always.
   std::function<bool(const Collective &sum, int64_t elementBytes)> narrows = nullptr;
-  /// What a collective takes as a member of a message, rounded to whole units; null: sums are sent alone.
+  /// What a collective takes as a member of a message, rounded to whole units; null: all are sent alone.
   CollectiveCost joined = nullptr;
 };
 

@@ -138,7 +138,8 @@ TEST_CASE("only sums that pay have the wire, and prices are those of what is pla
   CHECK(!planner.plan({elements}, 4, sharding(mesh, "[-] max(data)"), whole, wire("bf16:always"))[0].wire);
 }
 
-TEST_CASE("a sum over several axes stays one collective unless several are faster as members of messages, too") {
+TEST_CASE(
+    "a sum or gather over several axes stays one collective unless several are faster as members of messages, too") {
   const Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2,c=1"));
   // Small groups start up in less time.
   const CollectiveCost cost = [&](const Collective &c, int64_t bytes) {
@@ -168,7 +169,26 @@ TEST_CASE("a sum over several axes stays one collective unless several are faste
       CHECK(planner->cost(shape, 4, from, whole) == sum);
     }
     CHECK(planner->plan(shape, 4, all, one).size() == 1);
-    CHECK(planner->plan(shape, 4, all, cut).size() == alone.plan(shape, 4, all, cut).size());
+    for (auto [kind, from, to] : {std::tuple(CollectiveKind::ReduceScatter, all, cut),
+                                  {CollectiveKind::ReduceScatter, all, sharding(mesh, "[-, b+a]")},
+                                  {CollectiveKind::AllGather, cut, whole},
+                                  {CollectiveKind::AllGather, sharding(mesh, "[-, b+a]"), whole}}) {
+      INFO(from.str(mesh) << " " << to.str(mesh));
+      const std::vector<Collective> plan = planner->plan(shape, 4, from, to);
+      REQUIRE(plan.size() == steps);
+      CHECK(plan[0].kind == kind);
+      if (steps == 1) {
+        CHECK(plan[0].axes == (kind == CollectiveKind::AllGather ? from : to).dims[size_t(plan[0].dim)].axes());
+        CHECK(plan[0].result == to);
+        CHECK(plan[0].localIn == from.localShape(mesh, shape));
+        CHECK(plan[0].localOut == to.localShape(mesh, shape));
+      }
+    }
+    // Padding is joined axis by axis, and what changes more is planned as ever.
+    const Shape padded = {6, 64};
+    CHECK(planner->plan(padded, 4, cut, whole).size() == alone.plan(padded, 4, cut, whole).size());
+    CHECK(planner->plan(shape, 4, cut, sharding(mesh, "[-, a+b]")).size() ==
+          alone.plan(shape, 4, cut, sharding(mesh, "[-, a+b]")).size());
   }
   // In leaf order a sum over all axes is none.
   WirePlanner ordered(mesh,
