@@ -1,6 +1,7 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
 #include "strategies/modes/AutoSearch.h"
 #include "strategies/modes/BesideSearch.h"
+#include "strategies/modes/CoarserPlans.h"
 #include "strategies/modes/Modes.h"
 
 #include "dialects/graph/flow/MemoryLoad.h"
@@ -85,6 +86,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (!options.searcher.empty() && !llvm::is_contained(searcherNames(), options.searcher))
     return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
   DataPlan data(function, options, prices, shared);
+  CoarserPlans coarser(function, options, shared);
   const int64_t limit = memoryOf(options);
   // A searcher that was asked for has the last word.
   const bool isDefault = options.searcher.empty();
@@ -179,8 +181,9 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   }
   // What a user fixed stays, and a searcher that was asked for has the last word.
   if (options.user.empty() && isDefault)
-    return takeDataIfCheaper(function, data, limit, report, planned);
-  return llvm::Error::success();
+    if (llvm::Error e = takeDataIfCheaper(function, data, limit, report, planned))
+      return e;
+  return coarser.takeIfShorter(function, model, report, planned);
 }
 
 } // namespace tessera::strategies

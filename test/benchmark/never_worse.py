@@ -132,7 +132,7 @@ def main():
     end = time.monotonic() + 60 * args.minutes
     chosen = [p for p in pairs() if p[0].startswith(tuple(args.only.split(";")))]
     if args.small:
-        chosen = [p for p in chosen if p[0] in ("MLP", "LeNet", "GPT, small") and p[1] in ("4", "2,2", "4,2")]
+        chosen = [p for p in chosen if p[0] in ("MLP", "LeNet", "GPT, small") and p[1] in ("4", "2,2", "4,2", "2,2,2")]
     rows, worse, left_out = [], [], 0
     print("| program | mesh | topology | type | micro-batches | auto, ms | gap | data | Megatron | coarser | worse by |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
