@@ -216,6 +216,32 @@ TEST_CASE("random fused expressions", "[conformance]") {
   }
 }
 
+TEST_CASE("the class of a target is found among all numbers that F32 tells apart, and beyond", "[conformance]") {
+  Random random(24);
+  const int64_t floats = int64_t(1) << 24; // F32 has no odd numbers beyond
+  for (const int64_t start : {-floats - 3, -floats + 1, int64_t(0), floats - 48, floats - 47, floats - 20})
+    for (const bool shared : {false, true}) { // also summed as an integer
+      Case c;
+      const Shape full = {8, 48}, row = {8, 1};
+      const uint32_t x = c.input(random, plan::F32, full), target = c.input(random, plan::I64, row),
+                     one = c.output(plan::F32, row), hit = c.output(plan::BOOL, full);
+      c.inputs[target] = {double(start),      double(start + 47), double(start + 48), double(start - 1),
+                          double(floats - 1), double(floats),     double(floats + 1), double(-floats - 1)};
+      Loop loop(c.plan, full);
+      loop.in(x)
+          .in(target, row)
+          .op("iota", {}, plan::I64, 0, {{"dim", int64_t(1)}, {"start", start}})
+          .op("eq", {1, 2}, plan::BOOL)
+          .constant(0)
+          .op("select", {3, 0, 4})
+          .out(one, 5, plan::SUM, row)
+          .out(hit, 3);
+      if (shared)
+        loop.out(c.output(plan::I64, full), 2);
+      check(c);
+    }
+}
+
 TEST_CASE("random fused expressions behind a convolution", "[conformance]") {
   Random random(22);
   for (int i = 0; i < 120; ++i) {

@@ -382,17 +382,14 @@ private:
       vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer, inner, period, n, step);
       return;
     }
-    auto fill = [&](auto *y) {
-      for (int64_t m = 0; m < n; m += period) {
-        int64_t base = int64_t(first + uint64_t(m / period * outer));
-        for (int64_t i = 0; i < std::min(period, n - m); ++i)
-          y[m + i] = static_cast<std::remove_pointer_t<decltype(y)>>(scalar::Add::of(base, i * inner));
-      }
+    auto fill = [&](auto *y, auto *count) {
+      for (int64_t m = 0; m < n; m += period)
+        count(y + m, int64_t(first + uint64_t(m / period * outer)), inner, std::min(period, n - m));
     };
     if (source.type == plan::I64)
-      fill(static_cast<int64_t *>(f.pointers[source.y]));
+      fill(static_cast<int64_t *>(f.pointers[source.y]), vectorOps().countInts);
     else
-      fill(static_cast<float *>(f.pointers[source.y]));
+      fill(static_cast<float *>(f.pointers[source.y]), vectorOps().countFloats);
   }
 
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {

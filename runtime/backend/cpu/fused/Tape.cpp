@@ -1,6 +1,7 @@
 #include "runtime/backend/cpu/fused/Tape.h"
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Philox.h"
+#include "runtime/backend/cpu/fused/CountsAsFloats.h"
 #include "runtime/backend/cpu/fused/LoopNest.h"
 
 #include <algorithm>
@@ -493,7 +494,8 @@ private:
 
 } // namespace
 
-std::optional<Tape> buildTape(const ExpressionCode &code, const KernelCall &call) {
+std::optional<Tape> buildTape(const ExpressionCode &given, const KernelCall &call) {
+  const ExpressionCode code = withCountsAsFloats(given);
   if (!supported(code))
     return std::nullopt;
   std::optional<LoopNest> nest = buildLoopNest(code, call);

@@ -105,6 +105,9 @@ struct VectorOps {
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
   void (*random)(float *y, uint64_t key, uint64_t first, int64_t outer, int64_t inner, int64_t period, int64_t n,
                  uint64_t step);
+  /// y[i] = first + i * step for i < n, which wraps.
+  void (*countFloats)(float *y, int64_t first, int64_t step, int64_t n);
+  void (*countInts)(int64_t *y, int64_t first, int64_t step, int64_t n);
   /// y[i] = e^(x[i] - a) for i < n; returns the sum. y may be x.
   double (*expSum)(float *y, const float *x, float a, int64_t n);
   /// The largest of n numbers, or NaN if one is.
