@@ -68,7 +68,8 @@ static Json toJson(const compiler::PipelineReport &pipeline, const compiler::Mem
   }
   return {{"schedule", pipeline.schedule},      {"micro_batches", pipeline.microBatches},
           {"predicted_ns", pipeline.predicted}, {"bubble", pipeline.bubble},
-          {"transfers_ns", pipeline.transfers}, {"stages", std::move(stages)}};
+          {"least_ns", pipeline.least},         {"transfers_ns", pipeline.transfers},
+          {"stages", std::move(stages)}};
 }
 
 static Json toJson(const compiler::TensorRole &role, bool train) {

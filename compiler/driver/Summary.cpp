@@ -18,6 +18,10 @@ static std::string pipelineText(const compiler::PipelineReport &pipeline, const 
       "pipeline     {0} stages{6}, {1} micro-batch{2}, schedule {3}; predicted {4}, bubble {5:F1} %\n",
       pipeline.stages.size(), pipeline.microBatches, pipeline.microBatches == 1 ? "" : "es", pipeline.schedule,
       milliseconds(pipeline.predicted), 100 * pipeline.bubble, shared ? formatv(" on {0} places", devices).str() : "");
+  if (pipeline.least > 0)
+    out += formatv("             in any order of its memory at least {0}, gap to that bound {1:F2} %\n",
+                   milliseconds(pipeline.least),
+                   100 * double(pipeline.predicted - pipeline.least) / double(pipeline.predicted));
   for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
     out += formatv("             stage {0}{3} from {1}: {2} operators; ", s, rt::printable(stage.first),
                    stage.operators, s == size_t(stage.device) ? "" : formatv(" (place {0})", stage.device).str());

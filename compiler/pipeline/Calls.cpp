@@ -328,9 +328,12 @@ strategies::Pipeline pipelineOf(llvm::ArrayRef<DeviceTimes> devices, const Pipel
   return pipeline;
 }
 
-/// The order of a file or by its name, or the best that is found in the memory that 1f1b needs.
-llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, const PipelineOptions &options) {
+/// The order of a file or by its name, or the best that is found in the memory that 1f1b needs. Sets `least` to what no
+/// order of that memory beats; 0 if none was searched.
+llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipeline, const PipelineOptions &options,
+                                                      Cost &least) {
   const std::string &schedule = options.schedule;
+  least = 0;
   if (options.order) // completePipeline has checked it
     return *options.order;
   if (schedule == "auto") {
@@ -338,6 +341,7 @@ llvm::Expected<strategies::PipelineOrder> chooseOrder(strategies::Pipeline pipel
     strategies::FoundOrder found = strategies::findOrder(pipeline, strategies::Goal::Makespan);
     if (found.order.empty())
       return llvm::createStringError("internal error: no order of the pipeline was found");
+    least = found.lowerBound;
     return std::move(found.order);
   }
   for (strategies::NamedOrder &named : strategies::namedOrders(pipeline))
@@ -404,7 +408,7 @@ llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<Devic
   const strategies::Pipeline pipeline = pipelineOf(devices, costs, report.microBatches);
   if (std::string error = strategies::checkPipeline(pipeline); !error.empty())
     return llvm::createStringError("internal error: the pipeline: " + error);
-  llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, options);
+  llvm::Expected<strategies::PipelineOrder> order = chooseOrder(pipeline, options, report.least);
   if (!order)
     return order.takeError();
   const strategies::PipelineRun run = strategies::runInOrder(pipeline, *order);
@@ -415,6 +419,8 @@ llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<Devic
     once.push_back(device.once);
   const strategies::PipelineStep step = strategies::stepOf(pipeline, run, once);
   report.predicted = step.time;
+  if (report.least > 0) // as in stepOf
+    report.least += *llvm::max_element(once);
   report.bubble = step.bubble;
   report.transfers = pipeline.transfers;
   report.inFlight = strategies::mostInFlight(pipeline, *order);

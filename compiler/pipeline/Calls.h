@@ -66,6 +66,7 @@ struct PipelineReport {
   std::string schedule;
   int64_t microBatches = 1;
   strategies::Cost predicted = 0; // of a step
+  strategies::Cost least = 0;     // no order takes less in the same memory; 0: nothing was searched
   double bubble = 0;              // the part of the time of all stages in which they wait for one another
   std::vector<StageReport> stages;
   std::vector<strategies::Cost> transfers;       // between a stage and the next, for one micro-batch

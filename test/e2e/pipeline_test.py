@@ -489,6 +489,12 @@ def tells_what_it_does(c):
         expect(text in c.told, f"'{text}' is missing: {c.told}")
     report = json.loads((c.folder / "plan1" / "report.json").read_text())["pipeline"]
     expect(len(report["stages"]) == 2 and report["micro_batches"] == 4 and report["predicted_ns"] > 0, report)
+    least, predicted = report["least_ns"], report["predicted_ns"]
+    expect(0 < least <= predicted, report)
+    told = f"in any order of its memory at least {least / 1e6:.3f} ms, gap to that bound {100 * (1 - least / predicted):.2f} %"
+    expect(told in c.told, f"'{told}' is missing: {c.told}")
+    c.compile("mlp_train", "stage=2,data=2", 4, "--pipeline", "schedule=1f1b")
+    expect("in any order" not in c.told, c.told)
     for options, told in ((("data=2,stage=2",), "must be the first"), (("stage=1,data=2",), "2 stages or more"),
                           (("stage=40",), "too few for 40 stages")):
         text = c.compile("mlp_train", options[0], 4, code=1 if "40" in options[0] else 2)
