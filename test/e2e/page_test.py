@@ -148,7 +148,7 @@ def layers_that_repeat_are_folded(c):
     # Ranks that differ are told by what they do otherwise.
     c.compile("resnet18_cifar_train.onnx", mesh="x=2,y=2,z=2", batch=32)
     text = c.run(c.bin / "tessera-dump", c.folder / "plan")
-    expect(len(text.splitlines()) <= 60 and re.search("\n  ranks 0, 7, each.*\n  ranks 1, ", text, re.S), f"more than a screen:\n{text}")
+    expect(len(text.splitlines()) <= 60 and re.search("\n  ranks 0, .*7, each.*\n  ranks 1, ", text, re.S), f"more than a screen:\n{text}")
 
 
 @case
