@@ -166,7 +166,7 @@ std::string meshFor(const std::string &mesh, int ranks) {
 std::vector<std::string> argumentsFor(const Recipe &recipe, const std::string &mesh) {
   std::vector<std::string> arguments;
   for (const std::string &argument : recipe.arguments)
-    if (mesh.rfind(kStages, 0) == 0 || argument.rfind("--pipeline=schedule", 0) != 0)
+    if (mesh.starts_with(kStages) || !argument.starts_with("--pipeline=schedule"))
       arguments.push_back(argument);
   return arguments;
 }
