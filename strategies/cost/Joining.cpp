@@ -149,8 +149,8 @@ private:
       return better.has_value();
     };
     for (const graph::MessageMove &move : movesOf(best.messages)) {
-      Messages one = graph::moved(best.messages, move);
-      if (!twoMoves && tries(std::move(one)))
+      const Messages one = graph::moved(best.messages, move);
+      if (!twoMoves && tries(one))
         return better;
       if (twoMoves)
         for (const graph::MessageMove &next : movesOf(one))
