@@ -134,28 +134,21 @@ private:
 
   using Messages = std::vector<std::vector<int>>;
 
-  /// The first of some messages, one or two moves away, with which the program takes less time. `steps`: how many may
-  /// still be scheduled.
-  std::optional<SentProgram> nextBetter(const SentProgram &best, bool twoMoves, int64_t &steps) const {
+  /// The first of the messages that are so many changes away from `messages` with which the program takes less time
+  /// than `than`. `steps`: how many may still be scheduled.
+  std::optional<SentProgram> changed(const Messages &messages, int changes, int64_t than, int64_t &steps) const {
     const auto size = int64_t(program_.looped.flow.steps.size());
-    auto movesOf = [&](const Messages &messages) {
-      return graph::messageMoves(program_.looped.flow, program_.senders, messages, size_t(steps / size));
-    };
-    std::optional<SentProgram> better;
-    auto tries = [&](Messages messages) {
+    for (const graph::MessageMove &move :
+         graph::messageMoves(program_.looped.flow, program_.senders, messages, size_t(steps / size))) {
+      Messages next = graph::moved(messages, move);
+      if (changes > 1) {
+        if (std::optional<SentProgram> better = changed(next, changes - 1, than, steps))
+          return better;
+        continue;
+      }
       steps -= size;
-      if (SentProgram trial = scheduled(std::move(messages), best.beside->predicted); trial.beside)
-        better = std::move(trial);
-      return better.has_value();
-    };
-    for (const graph::MessageMove &move : movesOf(best.messages)) {
-      const Messages one = graph::moved(best.messages, move);
-      if (!twoMoves && tries(one))
-        return better;
-      if (twoMoves)
-        for (const graph::MessageMove &next : movesOf(one))
-          if (tries(graph::moved(one, next)))
-            return better;
+      if (SentProgram trial = scheduled(std::move(next), than); trial.beside)
+        return trial;
     }
     return std::nullopt;
   }
@@ -163,12 +156,14 @@ private:
   /// Messages were chosen for a time line on which kernels keep their order. Beside kernels in another order the program
   /// may take less time with others.
   SentProgram improved(SentProgram best) const {
+    if (int64_t(program_.looped.flow.steps.size()) > std::max(kMoveSteps, kTwoMoveSteps))
+      return best;
     const auto near = int64_t((1 + kNear) * double(least()));
     int64_t oneMove = kMoveSteps, twoMoves = kTwoMoveSteps;
     while (best.beside->predicted > near) {
-      std::optional<SentProgram> better = nextBetter(best, false, oneMove);
+      std::optional<SentProgram> better = changed(best.messages, 1, best.beside->predicted, oneMove);
       if (!better)
-        better = nextBetter(best, true, twoMoves);
+        better = changed(best.messages, 2, best.beside->predicted, twoMoves);
       if (!better)
         break;
       best = std::move(*better);

@@ -200,9 +200,8 @@ std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sende
         shifts.push_back({{before, after}, {joined(before, {after.front()}), part(after, 1, after.size())}});
       joins.push_back({{before, after}, {joined(before, after)}});
     }
+    auto isFull = [&] { return cuts.size() + shifts.size() + joins.size() + hands.size() >= most; };
     auto hand = [&](const Message &from, int member, const Message &to) {
-      if (cuts.size() + shifts.size() + joins.size() + hands.size() >= most)
-        return;
       MessageMove move{{from, to}, {{}, {}}};
       for (const Sender *other : kind) { // members stay in the order of execution
         if (other->step != member && llvm::is_contained(from, other->step))
@@ -212,11 +211,11 @@ std::vector<MessageMove> messageMoves(const DataFlow &flow, llvm::ArrayRef<Sende
       }
       hands.push_back(std::move(move));
     };
-    for (const Message &from : sent)
-      for (const Message &to : sent)
-        if (&from != &to && (from.size() > 1 || to.size() > 1 || &from < &to)) // two of one member: once
-          for (int member : from)
-            hand(from, member, to);
+    for (size_t f = 0; f < sent.size() && !isFull(); ++f)
+      for (size_t t = 0; t < sent.size() && !isFull(); ++t)
+        if (f != t && (sent[f].size() > 1 || sent[t].size() > 1 || f < t)) // two of one member: once
+          for (int member : sent[f])
+            hand(sent[f], member, sent[t]);
   }
   llvm::stable_sort(
       cuts, [](const MessageMove &a, const MessageMove &b) { return a.from.front().size() > b.from.front().size(); });
