@@ -1,6 +1,7 @@
 #include "strategies/modes/BesideSearch.h"
 
 #include "strategies/search/wide/SearchWide.h"
+#include "strategies/space/InParallel.h"
 #include "strategies/space/Weighted.h"
 
 namespace tessera::strategies {
@@ -72,8 +73,7 @@ bool sameCuts(const FunctionAssignment &a, const FunctionAssignment &b) {
 void BesideBound::begin(int threads) {
   if (!look_)
     return;
-  const auto when = std::launch::deferred | (threads > 1 ? std::launch::async : std::launch::deferred);
-  found_ = std::async(when, std::exchange(look_, nullptr));
+  found_ = std::async(besideCaller(threads), std::exchange(look_, nullptr));
 }
 
 void BesideBound::tell(SearchReport &report) {

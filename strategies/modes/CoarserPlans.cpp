@@ -1,6 +1,7 @@
 #include "strategies/modes/CoarserPlans.h"
 
 #include "strategies/modes/Trial.h"
+#include "strategies/space/InParallel.h"
 
 namespace tessera::strategies {
 
@@ -91,9 +92,8 @@ CoarserPlans::CoarserPlans(const FunctionAssignment &function, const AssignOptio
   if (!options.user.empty() || !options.searcher.empty() || !options.proveBeside || options.known || !shared.empty() ||
       !options.topology.axes.empty() || joinedMeshes(options.mesh).empty())
     return;
-  const bool several = options.exactThreads > 1 && function.program.func->getContext()->isMultithreadingEnabled();
-  const auto when = std::launch::deferred | (several ? std::launch::async : std::launch::deferred);
-  searching_ = std::async(when, [this, &function] { return search(function.program); });
+  const int threads = function.program.func->getContext()->isMultithreadingEnabled() ? options.exactThreads : 1;
+  searching_ = std::async(besideCaller(threads), [this, &function] { return search(function.program); });
 }
 
 CoarserPlans::Searched CoarserPlans::search(const Program &program) const {

@@ -1,13 +1,9 @@
 #include "strategies/modes/DataPlan.h"
 
 #include "strategies/modes/Modes.h"
+#include "strategies/space/InParallel.h"
 
 namespace tessera::strategies {
-
-/// On another thread, or when it is asked for: where the system gives none, or all have something to do.
-static std::launch policy(int threads) {
-  return std::launch::deferred | (threads > 1 ? std::launch::async : std::launch::deferred);
-}
 
 DataPlan::DataPlan(const FunctionAssignment &function, const AssignOptions &options, const Prices &prices,
                    const SharedShardings &shared)
@@ -15,7 +11,7 @@ DataPlan::DataPlan(const FunctionAssignment &function, const AssignOptions &opti
       threads_(prices.ofOneThread || !function.program.func->getContext()->isMultithreadingEnabled()
                    ? 1
                    : options.exactThreads),
-      assigning_(std::async(policy(threads_), [&function, &options, &shared] {
+      assigning_(std::async(besideCaller(threads_), [&function, &options, &shared] {
         FunctionAssignment data(function.program);
         llvm::cantFail(assignData(data, options, shared));
         return data;
@@ -42,8 +38,8 @@ void DataPlan::beginPricing() {
   if (threads_ == 1 || priced_ || !fits())
     return;
   const CostModel &model = *prices_.model.perThread(2).back();
-  pricing_ =
-      std::async(policy(threads_), [this, &model] { return priceProgram(chosenIn(*lies_), model, joinOf(options_)); });
+  pricing_ = std::async(besideCaller(threads_),
+                        [this, &model] { return priceProgram(chosenIn(*lies_), model, joinOf(options_)); });
 }
 
 void DataPlan::endPricing() {

@@ -23,6 +23,12 @@
 
 namespace tessera::strategies {
 
+/// How std::async makes something beside the caller that has so many threads: on another thread, or when it is asked
+/// for, where there is no other or the system gives none.
+inline std::launch besideCaller(int threads) {
+  return std::launch::deferred | (threads > 1 ? std::launch::async : std::launch::deferred);
+}
+
 /// Pieces that others make while the caller does something else.
 class PiecesBeside {
 public:
