@@ -42,12 +42,13 @@ static bool isPlain(const AssignOptions &options) {
 std::shared_ptr<KnownAnswer> KnownAnswer::of(const FunctionAssignment &function, const AssignOptions &options,
                                              const SearchReport &search, const ProgramCost &planned,
                                              BesideBound &bound) {
-  if (!isPlain(options) || search.limited || search.stopped)
+  if (!isPlain(options) || search.stopped)
     return nullptr;
   auto known = std::make_shared<KnownAnswer>();
   known->function_ = contentOf(function.program.func);
   known->mesh_ = options.mesh;
   known->limit_ = memoryOf(options);
+  known->effort_ = options.searchWork;
   known->share_ = options.share;
   known->join_ = joinOf(options);
   known->gap_ = options.searchGap;
@@ -65,7 +66,8 @@ std::shared_ptr<KnownAnswer> KnownAnswer::of(const FunctionAssignment &function,
 }
 
 bool KnownAnswer::answers(const FunctionAssignment &function, const AssignOptions &options) const {
-  return !isTaken_ && isPlain(options) && options.searchThreads == 1 && options.mesh == mesh_ &&
+  const bool isEnough = !search_.limited || options.searchWork <= effort_;
+  return !isTaken_ && isEnough && isPlain(options) && options.searchThreads == 1 && options.mesh == mesh_ &&
          memoryOf(options) == limit_ && options.share == share_ && joinOf(options) == join_ &&
          options.searchGap == gap_ && options.explain == explained_ && contentOf(function.program.func) == function_;
 }

@@ -1,8 +1,8 @@
 //===- KnownAnswer.h - what a search has found for a function, to be taken again -------------------===//
 //
 // Meshes are compared by searches of the first function. That of the mesh which is taken need not be made again where
-// it would take the same course: for the same function under the same options, and where none of its limits of work,
-// which are those of a part of the effort, ended or turned it (SearchReport::limited).
+// it would take the same course: for the same function under the same options. Where it was compared with less effort,
+// none of its limits of work may have ended or turned it (SearchReport::limited).
 //
 //   AssignOptions with = options;
 //   with.keep = &kept;                                   // std::shared_ptr<KnownAnswer>
@@ -21,7 +21,7 @@ namespace tessera::strategies {
 
 class KnownAnswer {
 public:
-  /// `bound`: what is to be proven of it yet. Null where another search might find something else.
+  /// `bound`: what is to be proven of it yet. Null where a later search would be another one.
   static std::shared_ptr<KnownAnswer> of(const FunctionAssignment &function, const AssignOptions &options,
                                          const SearchReport &search, const ProgramCost &planned, BesideBound &bound);
 
@@ -34,6 +34,7 @@ private:
   std::vector<const void *> function_; // operators, attributes, types and operands, which are unique in their context
   Mesh mesh_;
   int64_t limit_ = 0;
+  double effort_ = 0; // AssignOptions::searchWork
   PipelineShare share_;
   JoinOptions join_;
   double gap_ = 0;

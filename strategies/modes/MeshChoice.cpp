@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kMaxAxes = 3;
 /// To explain the answers for so many takes less time than to search for one of them again.
 constexpr size_t kFewMeshes = 3;
+/// So many get the whole effort each. With a part of it, the one that is taken may have to be searched again.
+constexpr size_t kWholeEffort = 2;
 
 void factorise(int64_t rest, std::vector<int64_t> &sizes, std::vector<std::vector<int64_t>> &found) {
   if (rest == 1) {
@@ -110,7 +112,7 @@ std::vector<Mesh> sensibleMeshes(int64_t ranks, const Topology &topology) {
 llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const AssignOptions &options) {
   std::vector<Mesh> meshes = sensibleMeshes(options.mesh.numRanks(), options.topology);
   AssignOptions own = options;
-  own.searchWork = options.searchWork / double(meshes.size());
+  own.searchWork = options.searchWork / double(meshes.size() <= kWholeEffort ? 1 : meshes.size());
   own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
   own.explain = options.explain && meshes.size() <= kFewMeshes;
   own.prices = nullptr; // every mesh has its own

@@ -1,7 +1,8 @@
 //===- MeshChoice.h - the choice of a mesh for a number of ranks -------------------------------------===//
 //
 // A number of ranks can be arranged in one axis or in several: 8, 2x4, 4x2, 2x2x2. Each arrangement has other groups of
-// ranks. Every mesh is searched with an equal share of the effort, and the cheapest one is taken.
+// ranks. Every mesh is searched, two with the whole effort and more with an equal share of it, and the cheapest one is
+// taken.
 //
 //   sensibleMeshes(12, flat topology)       data=12 | x=2,y=6 | x=3,y=4 | x=2,y=2,z=3
 //   sensibleMeshes(16, two machines of 8)   besides others x=2,y=8 and x=8,y=2: here the order matters

@@ -64,6 +64,19 @@ TEST_CASE("meshes are ranked by what the step is predicted to take") {
   CHECK_THAT(llvm::toString(none.takeError()), Catch::Contains("fits in 100 B"));
 }
 
+TEST_CASE("a mesh that was compared with the whole effort is not searched again") {
+  Module m(kMlp);
+  AssignOptions options = optionsFor("data=4", "auto"); // of two meshes
+  options.searchWork = 1e-6;
+  auto ranked = llvm::cantFail(rankMeshes(*m.module, options));
+  REQUIRE(ranked[0].known);
+  options.mesh = ranked[0].mesh;
+  const FunctionAssignment function(llvm::cantFail(Program::analyse(m.func("train"))));
+  CHECK(ranked[0].known->answers(function, options));
+  options.searchWork = 1; // it might find something else
+  CHECK(!ranked[0].known->answers(function, options));
+}
+
 TEST_CASE("what is known of the mesh that is taken is what another search would find") {
   for (Overlapping overlap : {Overlapping::Off, Overlapping::Auto}) {
     Module m(kMlp);
