@@ -11,6 +11,8 @@ static constexpr double kWorthwhile = 0.02;
 /// time. Set by hand, so that a compilation takes little longer.
 static constexpr int64_t kMoveSteps = 5000;
 static constexpr int64_t kTwoMoveSteps = 20000; // where no single change is better
+/// In a program of which fewer pairs could be scheduled, none is: they would seldom be worth the time. Set by hand.
+static constexpr int64_t kFewestPairs = 100;
 static constexpr double kNear = 0.02;
 
 llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
@@ -159,7 +161,8 @@ private:
     if (int64_t(program_.looped.flow.steps.size()) > std::max(kMoveSteps, kTwoMoveSteps))
       return best;
     const auto near = int64_t((1 + kNear) * double(least()));
-    int64_t oneMove = kMoveSteps, twoMoves = kTwoMoveSteps;
+    const bool isSmall = int64_t(program_.looped.flow.steps.size()) <= kTwoMoveSteps / kFewestPairs;
+    int64_t oneMove = kMoveSteps, twoMoves = isSmall ? kTwoMoveSteps : 0;
     while (best.beside->predicted > near) {
       std::optional<SentProgram> better = changed(best.messages, 1, best.beside->predicted, oneMove);
       if (!better)
