@@ -45,6 +45,46 @@ private:
   const JoinedMesh &joined_;
 };
 
+/// Axes of a finer mesh as the joined ones. Nothing where those that one consists of are not all there, in their order.
+class Together {
+public:
+  explicit Together(const JoinedMesh &joined) : joined_(joined) {
+    for (auto [axis, parts] : llvm::enumerate(joined.axes))
+      joinedOf_.insert(joinedOf_.end(), parts.size(), int(axis));
+  }
+
+  std::optional<Sharding> of(Sharding sharding) const {
+    for (dist::Cut &cut : sharding.dims) {
+      std::optional<dist::AxisList> axes = of(cut.axes());
+      if (!axes)
+        return std::nullopt;
+      cut = dist::Cut(*axes, cut.unit);
+    }
+    std::optional<dist::AxisList> partial = of(sharding.partial);
+    if (!partial)
+      return std::nullopt;
+    sharding.partial = *partial;
+    return sharding;
+  }
+
+private:
+  std::optional<dist::AxisList> of(llvm::ArrayRef<int> axes) const {
+    dist::AxisList joined;
+    while (!axes.empty()) {
+      const int axis = joinedOf_[size_t(axes.front())];
+      const llvm::ArrayRef<int> parts = joined_.axes[size_t(axis)];
+      if (axes.take_front(parts.size()) != parts)
+        return std::nullopt;
+      joined.push_back(axis);
+      axes = axes.drop_front(parts.size());
+    }
+    return joined;
+  }
+
+  const JoinedMesh &joined_;
+  std::vector<int> joinedOf_; // by axis of the finer mesh
+};
+
 } // namespace
 
 std::vector<JoinedMesh> joinedMeshes(const Mesh &mesh) {
@@ -86,11 +126,32 @@ FunctionAssignment onFinerMesh(FunctionAssignment function, const JoinedMesh &jo
   return function;
 }
 
+std::optional<SharedShardings> onJoinedMesh(const SharedShardings &shared, const JoinedMesh &joined) {
+  const Together together(joined);
+  SharedShardings found;
+  for (const auto &[name, sharding] : shared) {
+    std::optional<Sharding> on = together.of(sharding);
+    if (!on)
+      return std::nullopt;
+    found.emplace(name, std::move(*on));
+  }
+  return found;
+}
+
 CoarserPlans::CoarserPlans(const FunctionAssignment &function, const AssignOptions &options,
                            const SharedShardings &shared)
     : options_(options) {
-  if (!options.user.empty() || !options.searcher.empty() || !options.proveBeside || options.known || !shared.empty() ||
-      !options.topology.axes.empty() || joinedMeshes(options.mesh).empty())
+  if (!options.user.empty() || !options.searcher.empty() || !options.proveBeside || options.known ||
+      !options.topology.axes.empty())
+    return;
+  const bool isLarge = function.program.operators.size() > kManyOperators;
+  for (JoinedMesh &joined : joinedMeshes(options.mesh)) {
+    if (!problems_.empty() && (isLarge || !shared.empty()))
+      break;
+    if (std::optional<SharedShardings> on = onJoinedMesh(shared, joined))
+      problems_.push_back({std::move(joined), std::move(*on)});
+  }
+  if (problems_.empty())
     return;
   const int threads = function.program.func->getContext()->isMultithreadingEnabled() ? options.exactThreads : 1;
   searching_ = std::async(besideCaller(threads), [this, &function] { return search(function.program); });
@@ -108,12 +169,10 @@ CoarserPlans::Searched CoarserPlans::search(const Program &program) const {
   with.searchWork *= kCoarserWork;
   with.tooDear = std::numeric_limits<Cost>::max();
   Searched searched;
-  for (const JoinedMesh &joined : joinedMeshes(options_.mesh)) {
-    if (with.mesh != options_.mesh && program.operators.size() > kManyOperators)
-      break;
+  for (const auto &[joined, shared] : problems_) {
     with.mesh = joined.mesh;
     Trial trial;
-    llvm::Error e = tryStrategies(program, with, trial);
+    llvm::Error e = tryStrategies(program, with, trial, shared);
     searched.work += trial.search.work;
     if (e) { // nothing fits, say
       llvm::consumeError(std::move(e));

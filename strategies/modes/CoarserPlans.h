@@ -34,14 +34,19 @@ std::vector<JoinedMesh> joinedMeshes(const Mesh &mesh);
 
 /// What is chosen on the joined mesh, on the finer one: the same blocks on the same ranks.
 FunctionAssignment onFinerMesh(FunctionAssignment function, const JoinedMesh &joined);
+/// The other way round. Nothing where a joined axis does not cut as a whole.
+std::optional<SharedShardings> onJoinedMesh(const SharedShardings &shared, const JoinedMesh &joined);
 
 class CoarserPlans {
 public:
-  /// All must outlive this. Nothing is searched where a user has a say, where an earlier function has decided how
-  /// parameters lie, and where meshes are compared (AssignOptions::proveBeside) or have been (AssignOptions::known):
-  /// the coarser ones are among them.
+  /// All must outlive this. Nothing is searched where a user has a say, and where meshes are compared
+  /// (AssignOptions::proveBeside) or have been (AssignOptions::known): the coarser ones are among them. Where an earlier
+  /// function has decided how parameters lie, the coarsest mesh is searched on which they can lie so.
   CoarserPlans(const FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
   ~CoarserPlans() { outdated_ = true; }
+
+  /// Whether there are any.
+  bool compares() const { return searching_.valid(); }
 
   /// Waits for them. Takes over the best of those that take less time than `planned` and fit. Reshards over several
   /// axes may be other collectives than over the joined one, so each is priced on the mesh itself.
@@ -58,9 +63,14 @@ private:
     std::vector<Found> found; // what takes the least time first
     double work = 0;
   };
+  struct Problem {
+    JoinedMesh joined;
+    SharedShardings shared; // on the joined mesh
+  };
   Searched search(const Program &program) const;
 
   const AssignOptions &options_;
+  std::vector<Problem> problems_;
   std::atomic<bool> outdated_{false};
   std::future<Searched> searching_;
 };

@@ -24,8 +24,9 @@ struct Trial {
   SearchReport search; // is filled even if the search fails
 };
 
-/// What mode auto chooses for the first function of a module, without strategies of a user.
-llvm::Error tryStrategies(const Program &program, const AssignOptions &options, Trial &trial);
+/// What mode auto chooses without strategies of a user. `shared`: what earlier functions of the module have decided.
+llvm::Error tryStrategies(const Program &program, const AssignOptions &options, Trial &trial,
+                          const SharedShardings &shared = {});
 
 } // namespace tessera::strategies
 

@@ -96,6 +96,26 @@ TEST_CASE("a plan of a coarser mesh has the same blocks on the mesh itself") {
   }
 }
 
+TEST_CASE("what lies as on a coarser mesh is said on it") {
+  const Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2,c=2"));
+  auto on = [&](const JoinedMesh &joined, AxisList rows, AxisList columns, AxisList partial) -> std::string {
+    Sharding sharding;
+    sharding.dims = {dist::Cut(rows), dist::Cut(columns)};
+    sharding.partial = partial;
+    const std::optional<SharedShardings> shared = onJoinedMesh({{"w", sharding}}, joined);
+    return shared ? shared->at("w").str(joined.mesh) : "";
+  };
+  const std::vector<JoinedMesh> all = joinedMeshes(mesh); // a=8 | a=2,b=4 | a=4,c=2
+  CHECK(on(all[0], {}, {}, {}) == "[-, -]");
+  CHECK(on(all[0], {0, 1, 2}, {}, {}) == "[a, -]");
+  CHECK(on(all[0], {0}, {}, {}) == "");
+  CHECK(on(all[0], {0, 2, 1}, {}, {}) == ""); // other blocks
+  CHECK(on(all[1], {1, 2}, {0}, {}) == "[b, a]");
+  CHECK(on(all[1], {0, 1}, {}, {}) == "");
+  CHECK(on(all[2], {2, 0, 1}, {}, {}) == "[c+a, -]");
+  CHECK(on(all[2], {}, {}, {0}) == "");
+}
+
 TEST_CASE("splitting an axis never raises the time of a plan") {
   auto predicted = [](const std::string &mesh, const char *topology) {
     Module m(kMlp);
