@@ -91,8 +91,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
   options.work = std::max(kLeastWork, std::min(kWorkOfBudget * rules.first.work, kWorkOfFirst * report.work));
   report.limited |= kWorkOfBudget * rules.first.work < kWorkOfFirst * report.work;
   options.tooDear = std::numeric_limits<Cost>::max();
-  options.watch = nullptr; // which shows the sum
-  const std::string searcher = report.searcher;
+  options.watch = nullptr;                             // which shows the sum
   int64_t none = 0, whole = kParts, part = kParts / 2; // of compute
   Cost compute = planned.compute, communication = planned.communication;
   const BoundRules boundRules(model);
@@ -139,7 +138,7 @@ llvm::Error searchBeside(FunctionAssignment &function, BuiltGraph all, std::vect
     function.results = std::move(trial.results);
     planned = std::move(*priced);
     report.alternatives.clear(); // to the first answer
-    report.searcher = searcher + ", weights " + std::to_string(part) + ":" + std::to_string(kParts - part);
+    report.searcher = rules.searcher + ", weights " + std::to_string(part) + ":" + std::to_string(kParts - part);
     // The bound is one on this sum, not on what is joined and hidden in the plan.
     report.cost = summedCost(all.wide, choice);
     report.optimal = false;

@@ -34,6 +34,7 @@ struct BesideRules {
   JoinOptions join;                                         // how collectives are sent
   SearchOptions first;                                      // of the search that found the first answer
   double work;                                              // that it did
+  std::string searcher;                                     // what it was
   enum class Proof { None, Later, Now } proof = Proof::Now; // once more for the bound alone
 };
 

@@ -103,7 +103,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (whole.found()) {
     apply(whole, inWhole.emplace(function));
     // Where every choice fits, no price is needed to know that this one does.
-    if (hides && answered && !options.splitGroups &&
+    if (hides && answered && !options.splitGroups && !coarser.compares() &&
         whole.built.wide.memoryLimit == std::numeric_limits<int64_t>::max())
       answered(*inWhole, 0);
     if (llvm::Error e = price(*inWhole).moveInto(planned))
@@ -146,12 +146,24 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.searcher = taken->solution.searcher;
   if (options.splitGroups && !split.found()) // the bound is about them
     report.searcher += ", whole groups";
+  const std::string searcher = report.searcher;
   report.cost = taken->solution.cost;
   report.counted = taken->memoryPeak;
   report.lowerBound = std::min(report.cost, (split.found() ? split : whole).solution.lowerBound);
   report.optimal = report.cost == report.lowerBound;
   if (options.explain)
     report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
+  // Here, since functions that come later depend on where parameters lie, and every further search begins with the best
+  // plan. What a user fixed stays, and a searcher that was asked for has the last word.
+  const Cost searched = planned.predicted();
+  if (options.user.empty() && isDefault) {
+    if (llvm::Error e = takeDataIfCheaper(function, data, limit, report, planned))
+      return e;
+    if (llvm::Error e = coarser.takeIfShorter(function, model, report, planned))
+      return e;
+  }
+  if (planned.predicted() < searched)
+    taken = nullptr;
   // A plan that does not fit is searched again in another way, and so is what is hidden in it.
   if (hides && planned.peakBytes <= limit) {
     const auto begun = std::chrono::steady_clock::now();
@@ -163,8 +175,8 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
           taken == &searched ? searched.choice() : likestOptions(searched.all, function);
       searched.all.wide = std::move(searched.built.wide);
       return searchBeside(function, std::move(searched.all), choice,
-                          {limit, joinOf(options), search.options(), searched.solution.work, proof}, model, report,
-                          planned, bound);
+                          {limit, joinOf(options), search.options(), searched.solution.work, searcher, proof}, model,
+                          report, planned, bound);
     };
     if (split.found() && whole.found()) { // whole groups take little, so that there may be two searches
       const Cost before = planned.predicted();
@@ -179,11 +191,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
       return e;
     report.solveSeconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   }
-  // What a user fixed stays, and a searcher that was asked for has the last word.
-  if (options.user.empty() && isDefault)
-    if (llvm::Error e = takeDataIfCheaper(function, data, limit, report, planned))
-      return e;
-  return coarser.takeIfShorter(function, model, report, planned);
+  return llvm::Error::success();
 }
 
 } // namespace tessera::strategies
