@@ -129,14 +129,18 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
       out += formatv("             in any order at least {0}, gap to that bound {1:F2} %\n", milliseconds(f.leastTime),
                      100 * f.scheduleGap());
     if (!f.search.searcher.empty())
-      out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
-                     "({5}); {6}{7}\n",
-                     f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds, f.search.solveSeconds,
-                     f.search.searcher,
-                     f.search.optimal
-                         ? std::string("optimal, gap to the bound on the sum of costs 0 %")
-                         : formatv("gap to the bound on the sum of costs {0:F2} %", 100 * f.search.gap()).str(),
-                     f.search.stopped ? ", interrupted" : "");
+      out += formatv(
+          "             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
+          "({5}); {6}{7}{8}\n",
+          f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds, f.search.solveSeconds,
+          f.search.searcher,
+          f.search.optimal ? std::string("optimal, gap to the bound on the sum of costs 0 %")
+                           : formatv("gap to the bound on the sum of costs {0:F2} %", 100 * f.search.gap()).str(),
+          f.search.partly > 0
+              ? formatv(", without a part of the strategies of {0} operators (more than three axes)", f.search.partly)
+                    .str()
+              : std::string(),
+          f.search.stopped ? ", interrupted" : "");
     if (f.hasBesideBound())
       out += formatv("             with all hidden that can be: at least {0}, gap to that bound {1:F2} %\n",
                      milliseconds(f.search.besideBound), 100 * f.besideGap());

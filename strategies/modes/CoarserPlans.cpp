@@ -209,7 +209,7 @@ llvm::Error CoarserPlans::takeIfShorter(FunctionAssignment &function, const Cost
     report.counted = found.search.counted;
     report.searcher = found.search.searcher + ", joined axes";
     report.cost = std::max(found.search.cost, report.lowerBound);
-    report.optimal = report.cost == report.lowerBound;
+    report.optimal = report.cost == report.lowerBound && report.partly == 0;
   }
   return llvm::Error::success();
 }

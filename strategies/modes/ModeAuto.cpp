@@ -6,6 +6,7 @@
 
 #include "dialects/graph/flow/MemoryLoad.h"
 #include "strategies/report/Explain.h"
+#include "strategies/space/Enumerate.h"
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <chrono>
@@ -126,6 +127,9 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.edges = int64_t(last.built.dense.graph.edges.size());
   for (const WideNode &node : last.built.wide.nodes)
     report.options += int64_t(node.costs->size());
+  report.partly = llvm::count_if(last.built.options, [&](const auto &group) {
+    return group->heads && group->heads->size() >= mostStrategies(options.mesh);
+  });
   // The searches add up messages that are joined and hidden later, so the dearer answer may take less time.
   const Searched *taken = &whole;
   if (split.found()) {
@@ -150,7 +154,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.cost = taken->solution.cost;
   report.counted = taken->memoryPeak;
   report.lowerBound = std::min(report.cost, (split.found() ? split : whole).solution.lowerBound);
-  report.optimal = report.cost == report.lowerBound;
+  report.optimal = report.cost == report.lowerBound && report.partly == 0;
   if (options.explain)
     report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
   // Here, since functions that come later depend on where parameters lie, and every further search begins with the best

@@ -343,6 +343,8 @@ Json toJson(const AssignReport &report) {
           {"edges", f.search.edges},       {"options", f.search.options}};
     if (f.hasBesideBound())
       function["search"]["beside"] = {{"lower_bound_ns", f.search.besideBound}, {"gap", f.besideGap()}};
+    if (f.search.partly > 0)
+      function["search"]["partly_enumerated"] = f.search.partly;
     if (f.search.stopped)
       function["search"]["stopped"] = true;
     function["operators"] = std::move(operators);

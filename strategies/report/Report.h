@@ -29,6 +29,7 @@ struct SearchReport {
   Cost besideBound = 0;
   double buildSeconds = 0, solveSeconds = 0; // to state the problem, to solve it
   int64_t nodes = 0, edges = 0, options = 0;
+  int64_t partly = 0;      // operators of which not every strategy was an option (mostStrategies)
   int64_t counted = 0;     // bytes that the search takes its answer to need; 0: it counts none
   double work = 0;         // that the search did, in 1e9 steps
   bool limited = false;    // with a larger budget it might have found something else

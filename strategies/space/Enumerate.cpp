@@ -105,8 +105,10 @@ private:
 
 } // namespace
 
-std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh, size_t limit) {
-  return Enumerator(cls, mesh, limit).run();
+size_t mostStrategies(const Mesh &mesh) { return realAxes(mesh).size() <= 3 ? 65'536 : 4'096; }
+
+std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh) {
+  return Enumerator(cls, mesh, mostStrategies(mesh)).run();
 }
 
 std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy) {

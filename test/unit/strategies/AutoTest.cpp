@@ -74,6 +74,28 @@ TEST_CASE("enumeration lists exactly the strategies that a brute force finds") {
   }
 }
 
+TEST_CASE("up to three axes every strategy is listed, and on more a search says that some are not") {
+  OperatorClass cls;
+  cls.operandShapes = {{256, 128, 28, 28}, {256, 128, 28, 28}};
+  cls.resultShapes = {{128, 128, 4, 4}};
+  cls.rule = llvm::cantFail(
+      ShardingRule::parse("n c h w, n f h w -> f c r s | sum n h w", cls.operandShapes, cls.resultShapes));
+  const Mesh three = llvm::cantFail(Mesh::parse("a=2,b=2,c=2")), four = llvm::cantFail(Mesh::parse("a=2,b=2,c=2,d=2"));
+  CHECK(enumerateStrategies(cls, three).size() < mostStrategies(three));
+  CHECK(enumerateStrategies(cls, four).size() == mostStrategies(four));
+  for (auto [mesh, isWhole] : {std::pair("a=2,b=2,c=2", true), std::pair("a=2,b=2,c=2,d=2", false)}) {
+    Module m(kMlp);
+    AssignOptions options = optionsFor(mesh, "auto");
+    options.firstOnly = true;
+    AssignReport report;
+    REQUIRE(assign(m, options, &report) == "");
+    const SearchReport &search = report.functions.front().search;
+    INFO(mesh);
+    CHECK((search.partly == 0) == isWhole);
+    CHECK((isWhole || !search.optimal));
+  }
+}
+
 TEST_CASE("a reduction is scattered in every way that divides") {
   OperatorClass cls;
   cls.operandShapes = {{4, 8}};
