@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 9
+#define TESSERA_DEVICE_ABI 10
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -194,9 +194,11 @@ typedef struct TesseraDeviceApi {
   void (*destroyGraph)(TesseraDevice *d, TesseraGraph *graph);
 
   /* Code. compile turns one translation unit into an image for a compute capability (major * 10 + minor)
-     and needs no device; the image is freed with freeImage. compilerText distinguishes caches: the
+     and needs no device; the image is freed with freeImage. roundProducts: a product is rounded before it is added;
+     otherwise the compiler chooses where both are one instruction. compilerText distinguishes caches: the
      compiler, its version and its options. */
-  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m);
+  int32_t (*compile)(const char *source, int32_t capability, int32_t roundProducts, void **image, size_t *bytes,
+                     TesseraMessage *m);
   void (*freeImage)(void *image);
   const char *(*compilerText)(void);
   int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function, TesseraCode **code,

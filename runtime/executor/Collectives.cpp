@@ -201,6 +201,8 @@ size_t CollectiveCall::scratchBytes() const {
   size_t bytes = 0; // room for every message, packed and aligned
   if (outer_ > 1)   // the larger tensor once more, in another order of its elements
     bytes = (std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_ + 255) / 256 * 256;
+  if (const int n = group_.size(); collective_.tree() && !anyOrder(n, type_, collective_.reduction()))
+    bytes += (count_ + size_t(n)) * elementBytes_ + 256; // a part of what each member has
   for (const CollectiveCall *other : along_)
     bytes += other->scratchBytes();
   for (const std::vector<Transfer> *list : {&sends_, &receives_})

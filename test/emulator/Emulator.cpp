@@ -11,7 +11,7 @@
 
 namespace tessera::emulator {
 
-constexpr int kDevices = 4;
+constexpr int kDevices = 8;
 constexpr size_t kDeviceBytes = size_t(4) << 30;
 
 int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {

@@ -9,7 +9,6 @@ namespace {
 /// Rows of fewer bytes take the copy engine longer than a kernel: a transaction of memory has 64.
 constexpr int64_t kWideRow = 64;
 constexpr size_t kMostLoops = 6; // of the kernel
-constexpr uint32_t kBlock = 256, kMostBlocks = 8192;
 
 constexpr const char *kKernel = R"(
 struct alignas(16) Unit16 { unsigned long long a, b; };
@@ -63,11 +62,6 @@ bool isRun(const Box &box) {
          (loops.empty() || (loops.size() == 1 && isContiguous(loops[0])));
 }
 
-DeviceBoxes::~DeviceBoxes() {
-  for (auto &[which, code] : codes_)
-    device_->api().unloadCode(device_->handle(), code);
-}
-
 Status DeviceBoxes::copy(const void *from, const Box &fromBox, void *to, const Box &toBox, size_t elementSize) {
   if (boxElements(fromBox) == 0)
     return Status();
@@ -105,51 +99,7 @@ Status DeviceBoxes::launch(const char *from, char *to, const std::vector<BoxLoop
     words[0] *= l.count;
     words.insert(words.end(), {l.count, l.src, l.dst});
   }
-  Result<TesseraCode *> code = codeFor(unit, words[0] > INT32_MAX);
-  if (!code)
-    return code.status();
-  Result<void *> table = tableFor(words);
-  if (!table)
-    return table.status();
-  const void *arguments[] = {&to, &from, &*table};
-  const uint32_t grid[3] = {uint32_t(std::min<int64_t>((words[0] + kBlock - 1) / kBlock, kMostBlocks)), 1, 1};
-  return Device::check([&](TesseraMessage *m) {
-    return device_->api().launch(device_->handle(), TESSERA_COMM_STREAM, *code, grid, kBlock,
-                                 const_cast<void **>(arguments), 3, m);
-  });
-}
-
-Result<TesseraCode *> DeviceBoxes::codeFor(size_t unit, bool isLarge) {
-  TesseraCode *&code = codes_[{unit, isLarge}];
-  if (code)
-    return code;
-  const TesseraDeviceApi &api = device_->api();
-  void *image = nullptr;
-  size_t bytes = 0;
-  TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-    return api.compile(boxCopySource(unit, isLarge).c_str(), device_->capability(), &image, &bytes, m);
-  }));
-  const Status loaded = Device::check(
-      [&](TesseraMessage *m) { return api.loadCode(device_->handle(), image, bytes, "copy_boxes", &code, m); });
-  api.freeImage(image);
-  TESSERA_RETURN_IF_ERROR(loaded);
-  return code;
-}
-
-Result<void *> DeviceBoxes::tableFor(const std::vector<int64_t> &words) {
-  const auto [entry, added] = tables_.try_emplace(words);
-  if (!added)
-    return static_cast<void *>(entry->second.data());
-  const size_t bytes = words.size() * sizeof(int64_t);
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device_, bytes);
-  if (!memory) {
-    tables_.erase(entry);
-    return memory.status().context("a table of a copy");
-  }
-  entry->second = std::move(*memory);
-  // The copy reads the key, which stays where it is.
-  TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMM_STREAM, entry->second.data(), entry->first.data(), bytes));
-  return static_cast<void *>(entry->second.data());
+  return kernels_.launch(boxCopySource(unit, words[0] > INT32_MAX), to, from, words, words[0]);
 }
 
 } // namespace tessera::rt

@@ -2,8 +2,7 @@
 //
 // What copyBox (BoxCopy.h) does in host memory, on the communication stream. Every copy is one piece of work, whatever
 // its boxes are: a copy of bytes, or of rows that are wide, or else a kernel that takes the loops from a table in
-// device memory. The table of a copy is written when its boxes are first seen, and no program is recorded in its first
-// run.
+// device memory (DeviceKernels.h).
 //
 //   // the left edge of every row of [64, 56, 56] images: one kernel instead of 3,584 copies of an element
 //   boxes.copy(x, {0, {64, 56}, {3136, 56}}, packed, {0, {3584}, {1}}, 4);
@@ -13,9 +12,8 @@
 #define TESSERA_RUNTIME_COMM_NCCL_DEVICEBOXES_H
 
 #include "runtime/comm/BoxCopy.h"
-#include "runtime/device/Device.h"
+#include "runtime/comm/nccl/DeviceKernels.h"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,22 +22,16 @@ namespace tessera::rt {
 
 class DeviceBoxes {
 public:
-  explicit DeviceBoxes(std::shared_ptr<Device> device) : device_(std::move(device)) {}
-  ~DeviceBoxes();
-  DeviceBoxes(const DeviceBoxes &) = delete;
-  DeviceBoxes &operator=(const DeviceBoxes &) = delete;
+  explicit DeviceBoxes(std::shared_ptr<Device> device) : device_(device), kernels_(std::move(device), "copy_boxes") {}
 
   /// As copyBox. One of the boxes is a single run, or both have the same counts. A stride of 0 repeats an element.
   Status copy(const void *from, const Box &fromBox, void *to, const Box &toBox, size_t elementSize);
 
 private:
   Status launch(const char *from, char *to, const std::vector<BoxLoop> &loops, size_t unit);
-  Result<TesseraCode *> codeFor(size_t unit, bool isLarge);
-  Result<void *> tableFor(const std::vector<int64_t> &words);
 
   std::shared_ptr<Device> device_;
-  std::map<std::pair<size_t, bool>, TesseraCode *> codes_;
-  std::map<std::vector<int64_t>, DeviceMemory> tables_;
+  DeviceKernels kernels_;
 };
 
 /// The source of the kernel: it moves units of so many bytes, and counts more than 2^31 of them if it is `large`.

@@ -1,5 +1,6 @@
 // Communicator's operations by NCCL. The rows of a gather and the boxes of an exchange are packed and unpacked on the
-// communication stream (DeviceBoxes.h).
+// communication stream (DeviceBoxes.h). Sums as trees are made of messages: every member adds a part of what all have
+// (DeviceSums.h), and of an all-reduce sends it to the others.
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/CollectiveCall.h"
 #include "runtime/comm/nccl/NcclGroup.h"
@@ -34,7 +35,8 @@ public:
   Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, Reducer reducer) override {
     Call call{CallKind::AllReduce, dtype, reducer.reduction, 0, 1, count, 0, reducer.tree};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
+    if (isTree(dtype, reducer))
+      return allReduceAsTree(call, static_cast<const char *>(in), static_cast<char *>(out));
     return operation(
         call, [&](TesseraMessage *m) { return api().allReduce(comm_, in, out, count, dtype, reducer.reduction, m); });
   }
@@ -84,14 +86,47 @@ public:
   }
 
 private:
-  /// NCCL adds in an order of its own, which depends on the number of members, the size and the links.
-  Status checkOrder(const Call &call, Reducer reducer) const {
-    if (!reducer.tree || anyOrder(size(), static_cast<plan::DType>(call.dtype), reducer.reduction))
-      return Status();
-    return Status::error(
-        describeCall(call) + " over " + std::to_string(size()) +
-        " devices: NCCL adds in an order of its own, so results would depend on the number of devices; "
-        "run the plan on the backend cpu, or compile it without sums as trees");
+  /// Whether sums are added by the members: NCCL adds in an order of its own, which depends on the number of members, the
+  /// size and the links.
+  bool isTree(plan::DType dtype, Reducer reducer) const {
+    return reducer.tree && !anyOrder(size(), dtype, reducer.reduction);
+  }
+
+  /// Elements in as many parts as there are members. The last ones may be shorter or empty.
+  struct Parts {
+    size_t count = 0, length = 0;
+    size_t begin(int member) const { return std::min(size_t(member) * length, count); }
+    size_t lengthOf(int member) const { return begin(member + 1) - begin(member); }
+  };
+
+  /// Adds this member's part of what all members have, into `sum`. `received`: room for this part of each.
+  Status addPart(const Call &call, const char *in, const Parts &parts, char *received, char *sum) {
+    const auto dtype = static_cast<plan::DType>(call.dtype);
+    const size_t element = bytesPerElement(dtype), mine = parts.lengthOf(me_);
+    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, received + size_t(me_) * mine * element,
+                                                  in + parts.begin(me_) * element, mine * element));
+    TESSERA_RETURN_IF_ERROR(toOthers(
+        call,
+        [&](int peer) {
+          return Bytes{in + parts.begin(peer) * element, parts.lengthOf(peer) * element};
+        },
+        [&](int peer) {
+          return Bytes{received + size_t(peer) * mine * element, mine * element};
+        }));
+    return groups_->sums.add(received, size(), mine, sum, mine, dtype);
+  }
+
+  Status allReduceAsTree(const Call &call, const char *in, char *out) {
+    const size_t element = bytesPerElement(static_cast<plan::DType>(call.dtype));
+    const Parts parts{call.inner, (call.inner + ranks_.size() - 1) / ranks_.size()};
+    void *received = nullptr;
+    TESSERA_RETURN_IF_ERROR(reserve(std::max<size_t>(ranks_.size() * parts.length * element, 1), received));
+    TESSERA_RETURN_IF_ERROR(addPart(call, in, parts, static_cast<char *>(received), out + parts.begin(me_) * element));
+    auto partOf = [&](int member) {
+      return Bytes{out + parts.begin(member) * element, parts.lengthOf(member) * element};
+    };
+    return toOthers(
+        call, [&](int) { return partOf(me_); }, partOf);
   }
 
   const TesseraDeviceApi &api() const { return groups_->device->api(); }
@@ -131,21 +166,47 @@ private:
     return code == TESSERA_OK ? ended : code;
   }
 
-  /// Places in this communicator's memory for tensors whose rows NCCL cannot take as they lie; null for the others.
-  Result<std::vector<char *>> placesFor(std::span<const Rows> tensors, size_t elementSize) {
-    std::vector<char *> places(tensors.size(), nullptr);
-    size_t bytes = 0;
+  struct Bytes {
+    const char *at = nullptr;
+    size_t count = 0;
+  };
+  /// Sends what `sent` says to every other member, and receives from it where `received` says.
+  template <typename Sent, typename Received> Status toOthers(const Call &call, Sent &&sent, Received &&received) {
+    return operation(call, [&](TesseraMessage *m) {
+      return grouped(m, [&] {
+        int32_t code = TESSERA_OK;
+        for (int peer = 0; peer < size() && code == TESSERA_OK; ++peer) {
+          const Bytes to = sent(peer), from = received(peer);
+          if (peer != me_ && to.count > 0)
+            code = api().send(comm_, to.at, to.count, peer, m);
+          if (peer != me_ && from.count > 0 && code == TESSERA_OK)
+            code = api().receive(comm_, const_cast<char *>(from.at), from.count, peer, m);
+        }
+        return code;
+      });
+    });
+  }
+
+  /// Places in this communicator's memory for tensors whose rows NCCL cannot take as they lie, null for the others; and
+  /// one of `behind` bytes.
+  struct Places {
+    std::vector<char *> packed;
+    char *behind = nullptr;
+  };
+  Result<Places> placesFor(std::span<const Rows> tensors, size_t elementSize, size_t behind = 0) {
+    Places places{std::vector<char *>(tensors.size(), nullptr)};
+    size_t bytes = behind;
     for (const Rows &rows : tensors)
       bytes += packedBytes(rows, elementSize);
     if (bytes == 0)
       return places;
     void *memory = nullptr;
     TESSERA_RETURN_IF_ERROR(reserve(bytes, memory));
-    auto *next = static_cast<char *>(memory);
+    places.behind = static_cast<char *>(memory);
     for (size_t t = 0; t < tensors.size(); ++t)
       if (const size_t own = packedBytes(tensors[t], elementSize)) {
-        places[t] = next;
-        next += own;
+        places.packed[t] = places.behind;
+        places.behind += own;
       }
     return places;
   }
@@ -222,33 +283,47 @@ Status NcclCommunicator::allGather(std::span<const Rows> tensors, plan::DType dt
   Call call = callOf(CallKind::AllGather, tensors, dtype);
   TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
   const size_t elementSize = bytesPerElement(dtype);
-  const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
+  const Result<Places> places = placesFor(tensors, elementSize);
   TESSERA_RETURN_IF_ERROR(places.status());
+  const std::vector<char *> &packed = places->packed;
   TESSERA_RETURN_IF_ERROR(operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
     const Rows &rows = tensors[t];
-    return api().allGather(comm_, rows.in, (*places)[t] ? (*places)[t] : rows.out, rows.outer * rows.inner, dtype, m);
+    return api().allGather(comm_, rows.in, packed[t] ? packed[t] : rows.out, rows.outer * rows.inner, dtype, m);
   }));
   for (size_t t = 0; t < tensors.size(); ++t)
-    if ((*places)[t])
+    if (packed[t])
       TESSERA_RETURN_IF_ERROR(
-          groups_->boxes.copy((*places)[t], blocks(tensors[t]), tensors[t].out, tensor(tensors[t]), elementSize));
+          groups_->boxes.copy(packed[t], blocks(tensors[t]), tensors[t].out, tensor(tensors[t]), elementSize));
   return Status();
 }
 
 Status NcclCommunicator::reduceScatter(std::span<const Rows> tensors, plan::DType dtype, Reducer reducer) {
   Call call = callOf(CallKind::ReduceScatter, tensors, dtype, reducer);
   TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-  TESSERA_RETURN_IF_ERROR(checkOrder(call, reducer));
   const size_t elementSize = bytesPerElement(dtype);
-  const Result<std::vector<char *>> places = placesFor(tensors, elementSize);
+  size_t received = 0; // where sums are trees: what the members send, of one tensor at a time
+  for (const Rows &rows : tensors)
+    if (isTree(dtype, reducer))
+      received = std::max(received, ranks_.size() * rows.outer * rows.inner * elementSize);
+  const Result<Places> places = placesFor(tensors, elementSize, received);
   TESSERA_RETURN_IF_ERROR(places.status());
+  const std::vector<char *> &packed = places->packed;
   for (size_t t = 0; t < tensors.size(); ++t)
-    if ((*places)[t])
+    if (packed[t])
       TESSERA_RETURN_IF_ERROR(
-          groups_->boxes.copy(tensors[t].in, tensor(tensors[t]), (*places)[t], blocks(tensors[t]), elementSize));
+          groups_->boxes.copy(tensors[t].in, tensor(tensors[t]), packed[t], blocks(tensors[t]), elementSize));
+  if (isTree(dtype, reducer)) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const size_t part = tensors[t].outer * tensors[t].inner;
+      TESSERA_RETURN_IF_ERROR(addPart(call, packed[t] ? packed[t] : static_cast<const char *>(tensors[t].in),
+                                      {ranks_.size() * part, part}, places->behind,
+                                      static_cast<char *>(tensors[t].out)));
+    }
+    return Status();
+  }
   return operations(call, tensors.size(), [&](size_t t, TesseraMessage *m) {
     const Rows &rows = tensors[t];
-    return api().reduceScatter(comm_, (*places)[t] ? (*places)[t] : rows.in, rows.out, rows.outer * rows.inner, dtype,
+    return api().reduceScatter(comm_, packed[t] ? packed[t] : rows.in, rows.out, rows.outer * rows.inner, dtype,
                                reducer.reduction, m);
   });
 }

@@ -8,6 +8,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/nccl/DeviceBoxes.h"
+#include "runtime/comm/nccl/DeviceSums.h"
 #include "runtime/device/Device.h"
 
 #include <chrono>
@@ -21,7 +22,7 @@ namespace tessera::rt {
 
 struct NcclGroups {
   NcclGroups(World &host, std::shared_ptr<Device> device)
-      : host(host), device(std::move(device)), boxes(this->device) {}
+      : host(host), device(std::move(device)), boxes(this->device), sums(this->device) {}
   ~NcclGroups();
   NcclGroups(const NcclGroups &) = delete;
   NcclGroups &operator=(const NcclGroups &) = delete;
@@ -41,6 +42,7 @@ struct NcclGroups {
   World &host;
   std::shared_ptr<Device> device;
   DeviceBoxes boxes;
+  DeviceSums sums;
   std::map<std::vector<int>, TesseraComm *> comms; // by ranks
   std::set<std::pair<TesseraComm *, void *>> registered;
   std::string failure;

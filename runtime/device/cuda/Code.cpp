@@ -40,7 +40,8 @@ int architectureFor(int capability) {
   return best ? best : capability;
 }
 
-int32_t compile(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m) {
+int32_t compile(const char *source, int32_t capability, int32_t roundProducts, void **image, size_t *bytes,
+                TesseraMessage *m) {
   nvrtcProgram program = nullptr;
   nvrtcResult result = nvrtcCreateProgram(&program, source, "tessera.cu", 0, nullptr, nullptr);
   if (result != NVRTC_SUCCESS)
@@ -52,6 +53,8 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
   std::string option = (exact ? "--gpu-architecture=sm_" : "--gpu-architecture=compute_") + std::to_string(arch);
   std::vector<const char *> options = {option.c_str()};
   options.insert(options.end(), std::begin(kOptions), std::end(kOptions));
+  if (roundProducts)
+    options.push_back("--fmad=false");
   result = nvrtcCompileProgram(program, int(options.size()), options.data());
   int32_t code = TESSERA_OK;
   if (result != NVRTC_SUCCESS) {

@@ -301,7 +301,7 @@ TEST_CASE("neighbouring elements of loops and rows are moved by one instruction"
     size_t bytes = 0;
     TesseraMessage m = {};
     INFO(source);
-    REQUIRE(api.compile(source.c_str(), 999, &image, &bytes, &m) == TESSERA_OK);
+    REQUIRE(api.compile(source.c_str(), 999, 0, &image, &bytes, &m) == TESSERA_OK);
     const std::string text(static_cast<char *>(image), bytes);
     api.freeImage(image);
     return text;

@@ -19,9 +19,10 @@
 
 namespace tessera::rt::cuda {
 
-/// One image per source, in order.
+/// One image per source, in order. `roundProducts`: as in DeviceApi.h.
 Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int capability,
-                                                const std::vector<const std::string *> &sources, int threads);
+                                                const std::vector<const std::string *> &sources, int threads,
+                                                bool roundProducts = false);
 
 } // namespace tessera::rt::cuda
 

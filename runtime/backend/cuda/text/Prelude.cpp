@@ -1,10 +1,11 @@
 // The text that every generated kernel begins with.
 #include "runtime/backend/cuda/text/Source.h"
+#include "runtime/support/Float16Code.h"
 #include "runtime/support/Scalar.h"
 
 namespace tessera::rt::cuda {
 
-// Philox.h and support/Float16.h say what these mean; the elementwise operators come from Elementwise.def.
+// Philox.h and support/Float16Code.h say what these mean; the elementwise operators come from Elementwise.def.
 static const char *const kTypes = R"cuda(
 typedef long long i64;
 typedef unsigned long long u64;
@@ -38,49 +39,9 @@ template <typename T> __device__ inline i64 to_int(T x) {
   return (i64)x;
 }
 __device__ inline i64 to_int(i64 x) { return x; }
+)cuda";
 
-__device__ inline float from_bfloat(u16 bits) { return __uint_as_float((u32)bits << 16); }
-// A device has instructions for these. All make the same numbers; a NaN may have other bits.
-__device__ inline u16 to_bfloat(float f) {
-#ifdef __CUDA_ARCH__
-  u16 bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
-  return bits;
-#else
-  const u32 u = __float_as_uint(f);
-  const u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return (u16)((u & 0x7fffffffu) > 0x7f800000u ? ((u >> 16) | 0x40u) : rounded);
-#endif
-}
-__device__ inline float from_half(u16 half) {
-#ifdef __CUDA_ARCH__
-  float f;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(half));
-  return f;
-#else
-  const u32 sign = (u32)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-  const float scaled = __uint_as_float(magnitude << 13) * 5192296858534827628530496329220096.0f; // 2^112
-  const u32 special = (magnitude << 13) | 0x7f800000u;
-  return __uint_as_float((magnitude >= 0x7c00u ? special : __float_as_uint(scaled)) | sign);
-#endif
-}
-__device__ inline u16 to_half(float f) {
-#ifdef __CUDA_ARCH__
-  u16 bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f));
-  return bits;
-#else
-  const u32 u = __float_as_uint(f);
-  const u32 sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
-  const u32 normal = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
-  const u32 subnormal = __float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u;
-  u32 bits = magnitude < 0x38800000u ? subnormal : normal;
-  bits = magnitude >= 0x477ff000u ? 0x7c00u : bits;
-  bits = magnitude > 0x7f800000u ? 0x7e00u : bits;
-  return (u16)(bits | sign);
-#endif
-}
-
+static const char *const kRandom = R"cuda(
 __device__ inline float uniform_word(u64 key, u64 counter, u32 word, u64 step) {
   u32 k0 = (u32)key, k1 = (u32)(key >> 32);
   u32 c0 = (u32)counter, c1 = (u32)(counter >> 32), c2 = (u32)step, c3 = (u32)(step >> 32);
@@ -192,7 +153,7 @@ const std::string &prelude() {
 #define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, ...)                                              \
   all += elementwise(TEXT, ElementwiseKind::KIND, OPERANDS, #REAL, #WHOLE);
 #include "runtime/support/Elementwise.def"
-    return all + kConversions;
+    return all + kConversions + kFloat16Code + kRandom;
   }();
   return text;
 }
