@@ -50,8 +50,6 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
 
 TEST_CASE("channels that fill no large block lie in small ones", "[conformance]") {
   for (const bool reproducible : {false, true}) {
-    if (reproducible && backendsUnderTest() == std::vector<std::string>{"cuda"})
-      continue; // it refuses such plans
     Random random(33);
     Case c;
     c.tolerance = 1e-5;

@@ -1,5 +1,7 @@
 #include "test/unit/backend/Splits.h"
 
+#include "runtime/backend/Half.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -78,6 +80,34 @@ bool mayPad(const Case &c, char letter) {
 
 } // namespace
 
+Case product(plan::DType type, int64_t m, int64_t n, int64_t k, bool ta, bool tb, const Shape &batch) {
+  Case c{"matmul", {}, {}, batch.empty() ? "mn" : "bmn"};
+  c.type = type;
+  auto operand = [&](const std::string &dims, int64_t rows, int64_t columns) {
+    Shape shape = batch;
+    shape.insert(shape.end(), {rows, columns});
+    return Operand{(batch.empty() ? "" : "b") + dims, shape};
+  };
+  c.in = {ta ? operand("km", k, m) : operand("mk", m, k), tb ? operand("nk", n, k) : operand("kn", k, n)};
+  c.out = {operand("mn", m, n)};
+  c.attributes = {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}};
+  return c;
+}
+
+std::vector<Case> convolutions(plan::DType type, const ConvSizes &g) {
+  const bool grouped = g.groups > 1;
+  auto named = [&](const char *one, const char *several) { return grouped ? several : one; };
+  const Operand image{named("nchw", "nghw"), {g.n, g.c, g.h, g.h}};
+  const Operand weight{named("fcrs", "gcrs"), {g.f, g.c / g.groups, g.kernel, g.kernel}};
+  const Operand result{named("nfij", "ngij"), {g.n, g.f, g.out(), g.out()}};
+  Attributes input = g.attributes(), kernel = g.attributes();
+  input["input_sizes"] = Shape{g.h, g.h};
+  kernel["kernel_sizes"] = Shape{g.kernel, g.kernel};
+  return {{"conv", {image, weight}, {result}, named("nf", "ng"), g.attributes(), type},
+          {"conv_input_grad", {result, weight}, {image}, named("nc", "ng"), input, type},
+          {"conv_weight_grad", {image, result}, {weight}, named("fc", "g"), kernel, type}};
+}
+
 Values numbers(int64_t n, uint64_t seed, plan::DType type) {
   std::mt19937_64 random(seed);
   Values values(static_cast<size_t>(n));
@@ -101,10 +131,10 @@ Values slice(const Values &values, const Shape &shape, size_t dim, int64_t parts
 }
 
 std::vector<Values> run(const Case &c, const std::vector<Operand> &in, const std::vector<Operand> &out,
-                        const std::vector<Values> &values, int threads, bool reproducible,
+                        const std::vector<Values> &values, const Setting &setting,
                         std::vector<std::string> *descriptions) {
   PlanBuilder p;
-  if (reproducible) {
+  if (setting.reproducible) {
     p.plan().set_version(6);
     p.plan().set_leaves(8);
   }
@@ -121,8 +151,8 @@ std::vector<Values> run(const Case &c, const std::vector<Operand> &in, const std
   else
     p.kernel(c.kernel, from, to, c.attributes);
   LoadOptions options;
-  options.threads = threads;
-  return p.run("cpu", inputs, to, options, descriptions);
+  options.threads = setting.threads;
+  return p.run(setting.backend, inputs, to, options, descriptions);
 }
 
 bool sameBits(const Values &a, const Values &b) {
@@ -172,12 +202,12 @@ struct Split {
 };
 
 /// Adds what changes the bits of this case, with an example.
-void collect(const Case &c, bool reproducible, std::map<std::string, std::string> &changes) {
+void collect(const Case &c, const Setting &setting, std::map<std::string, std::string> &changes) {
   std::vector<Values> values;
   for (size_t i = 0; i < c.in.size(); ++i)
     values.push_back(numbers(elementCount(c.in[i].shape), i + 1, c.type));
   std::vector<std::string> by;
-  const std::vector<Values> whole = run(c, c.in, c.out, values, 1, reproducible, &by);
+  const std::vector<Values> whole = run(c, c.in, c.out, values, setting, &by);
   std::string kernel = c.kernel;
   for (const char *code : {"gemm", "1x1"})
     if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos)
@@ -190,8 +220,8 @@ void collect(const Case &c, bool reproducible, std::map<std::string, std::string
       example += " " + str(o.shape);
     changes.try_emplace(kernel + ": " + cut, example + ", " + by[0]);
   };
-  for (int threads : {2, 4}) {
-    const std::vector<Values> again = run(c, c.in, c.out, values, threads, reproducible);
+  for (int threads : setting.backend == "cpu" ? std::vector{2, 4} : std::vector<int>()) {
+    const std::vector<Values> again = run(c, c.in, c.out, values, {threads, setting.reproducible, setting.backend});
     for (size_t o = 0; o < whole.size(); ++o)
       compare(again[o], whole[o], "threads", threads);
   }
@@ -207,7 +237,7 @@ void collect(const Case &c, bool reproducible, std::map<std::string, std::string
         for (size_t i = 0; i < c.in.size(); ++i)
           mine.push_back(split.has(c.in[i]) ? slice(values[i], c.in[i].shape, split.dim(c.in[i]), parts, part)
                                             : values[i]);
-        const std::vector<Values> result = run(piece, piece.in, piece.out, mine, 1, reproducible);
+        const std::vector<Values> result = run(piece, piece.in, piece.out, mine, setting);
         for (size_t o = 0; o < c.out.size(); ++o)
           if (split.has(c.out[o])) {
             const size_t dim = split.dim(c.out[o]);
@@ -229,11 +259,43 @@ std::string joined(const std::map<std::string, std::string> &changes) {
 
 } // namespace
 
+void checkLeaves(const LeafSizes &s, plan::DType type, bool ta, bool tb, const Setting &setting) {
+  auto stored = [type](double x) {
+    if (type == plan::BF16)
+      return double(toFloat(toBfloat16(float(x))));
+    if (type == plan::F16)
+      return double(toFloat(toHalf(float(x))));
+    return type == plan::F32 ? double(float(x)) : x;
+  };
+  Case whole = product(type, s.m, s.n, s.k, ta, tb, s.batch);
+  const Case part = product(type, s.m, s.n, s.k / s.leaves, ta, tb, s.batch);
+  std::vector<Values> values;
+  for (size_t i = 0; i < 2; ++i) {
+    values.push_back(numbers(elementCount(whole.in[i].shape), i + 1, type));
+    std::ranges::transform(values.back(), values.back().begin(), stored);
+  }
+  std::vector<Values> sums;
+  for (int64_t leaf = 0; leaf < s.leaves; ++leaf) {
+    std::vector<Values> mine;
+    for (size_t i = 0; i < 2; ++i)
+      mine.push_back(slice(values[i], whole.in[i].shape, whole.in[i].dims.find('k'), s.leaves, leaf));
+    sums.push_back(run(part, part.in, part.out, mine, {1, true, setting.backend})[0]);
+  }
+  for (size_t step = 1; step < sums.size(); step *= 2)
+    for (size_t at = 0; at < sums.size(); at += 2 * step)
+      for (size_t e = 0; e < sums[at].size(); ++e)
+        sums[at][e] = stored(sums[at][e] + sums[at + step][e]);
+  whole.attributes["leaves"] = s.leaves;
+  INFO("type " << type << ", " << s.leaves << " leaves of " << str(whole.in[0].shape) << " and "
+               << str(whole.in[1].shape) << ", " << setting.threads << " threads");
+  CHECK(sameBits(run(whole, whole.in, whole.out, values, setting)[0], sums[0]));
+}
+
 void check(const std::vector<Case> &cases) {
   for (bool reproducible : {false, true}) {
     std::map<std::string, std::string> changes;
     for (const Case &c : cases)
-      collect(c, reproducible, changes);
+      collect(c, {1, reproducible}, changes);
     for (const std::string &known : kAlwaysChanges)
       changes.erase(known);
     for (const std::string &known : kChanges)
@@ -242,6 +304,14 @@ void check(const std::vector<Case> &cases) {
     INFO("these cuts change bits" << (reproducible ? " of a reproducible plan" : "") << ":\n" << joined(changes));
     CHECK(changes.empty());
   }
+}
+
+void checkOnDevice(const std::vector<Case> &cases) {
+  std::map<std::string, std::string> changes;
+  for (const Case &c : cases)
+    collect(c, {1, true, "cuda"}, changes);
+  INFO("these cuts change bits on the device:\n" << joined(changes));
+  CHECK(changes.empty());
 }
 
 } // namespace tessera::rt::test

@@ -9,38 +9,10 @@ using namespace tessera::rt::test;
 
 namespace {
 
-struct Geometry {
-  int64_t n, c, f, h, kernel, stride, groups = 1, dilation = 1;
-
-  int64_t pad() const { return (kernel - 1) * dilation / 2; }
-  int64_t out() const { return (h + 2 * pad() - (kernel - 1) * dilation - 1) / stride + 1; }
-  Attributes attributes() const {
-    return {{"strides", Shape{stride, stride}},
-            {"pads", Shape{pad(), pad(), pad(), pad()}},
-            {"dilations", Shape{dilation, dilation}},
-            {"groups", groups}};
-  }
-};
-
-/// The convolution and its gradients. Of each, the factors are cut that it does not sum over; of several groups, these.
-std::vector<Case> convolutions(plan::DType type, const Geometry &g) {
-  const bool grouped = g.groups > 1;
-  auto named = [&](const char *one, const char *several) { return grouped ? several : one; };
-  const Operand image{named("nchw", "nghw"), {g.n, g.c, g.h, g.h}};
-  const Operand weight{named("fcrs", "gcrs"), {g.f, g.c / g.groups, g.kernel, g.kernel}};
-  const Operand result{named("nfij", "ngij"), {g.n, g.f, g.out(), g.out()}};
-  Attributes input = g.attributes(), kernel = g.attributes();
-  input["input_sizes"] = Shape{g.h, g.h};
-  kernel["kernel_sizes"] = Shape{g.kernel, g.kernel};
-  return {{"conv", {image, weight}, {result}, named("nf", "ng"), g.attributes(), type},
-          {"conv_input_grad", {result, weight}, {image}, named("nc", "ng"), input, type},
-          {"conv_weight_grad", {image, result}, {weight}, named("fc", "g"), kernel, type}};
-}
-
-void checkAll(std::initializer_list<plan::DType> types, std::initializer_list<Geometry> geometries) {
+void checkAll(std::initializer_list<plan::DType> types, std::initializer_list<ConvSizes> geometries) {
   std::vector<Case> cases;
   for (plan::DType type : types)
-    for (const Geometry &g : geometries)
+    for (const ConvSizes &g : geometries)
       for (const Case &c : convolutions(type, g))
         cases.push_back(c);
   check(cases);
@@ -59,12 +31,12 @@ Values rowsOf(const Values &image, const Shape &shape, int64_t first, int64_t co
 int64_t floorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 /// Computes the rows of the result in so many parts, each from the rows that it reads, as ranks with halos do.
-void checkRows(const Case &c, const Geometry &g, int64_t parts) {
+void checkRows(const Case &c, const ConvSizes &g, int64_t parts) {
   const bool gradient = c.kernel == "conv_input_grad";
   const Shape in = c.in[0].shape, out = c.out[0].shape;
   const Values x = numbers(elementCount(in), 1, c.type), w = numbers(elementCount(c.in[1].shape), 2, c.type);
   std::vector<std::string> by;
-  const Values whole = run(c, c.in, c.out, {x, w}, 1, true, &by)[0];
+  const Values whole = run(c, c.in, c.out, {x, w}, {}, &by)[0];
   const int64_t rows = out[2] / parts, reach = (g.kernel - 1) * g.dilation;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t begin = part * rows, end = begin + rows;
@@ -80,7 +52,7 @@ void checkRows(const Case &c, const Geometry &g, int64_t parts) {
       piece.attributes["input_sizes"] = Shape{rows, out[3]};
     INFO(c.kernel << ", type " << c.type << ", " << str(in) << " by " << str(c.in[1].shape) << ", stride " << g.stride
                   << ", dilation " << g.dilation << ", part " << part << " of " << parts << ", " << by[0]);
-    CHECK(sameBits(run(piece, piece.in, piece.out, {rowsOf(x, in, first, last - first + 1), w}, 1, true)[0],
+    CHECK(sameBits(run(piece, piece.in, piece.out, {rowsOf(x, in, first, last - first + 1), w}, {})[0],
                    slice(whole, out, 2, parts, part)));
   }
 }
@@ -141,16 +113,19 @@ TEST_CASE("convolutions in other types keep their bits", "[bits]") {
 
 TEST_CASE("a convolution whose rows are cut keeps its bits", "[bits]") {
   for (plan::DType type : {plan::F32, plan::BF16})
-    for (const Geometry &g :
-         {Geometry{2, 32, 64, 16, 3, 1},       Geometry{2, 64, 64, 32, 3, 1},     Geometry{2, 64, 64, 32, 3, 2},
-          Geometry{2, 128, 64, 16, 3, 1},      Geometry{2, 128, 64, 16, 3, 2},    Geometry{2, 256, 64, 8, 3, 1},
-          Geometry{2, 256, 64, 8, 3, 2},       Geometry{2, 512, 64, 4, 3, 1},     Geometry{2, 64, 64, 32, 1, 1},
-          Geometry{2, 128, 64, 16, 1, 2},      Geometry{2, 256, 64, 8, 1, 1},     Geometry{2, 512, 64, 16, 1, 1},
-          Geometry{2, 512, 64, 4, 1, 2},       Geometry{2, 2048, 64, 4, 1, 1},    Geometry{2, 3, 64, 32, 7, 2},
-          Geometry{2, 64, 64, 16, 2, 2},       Geometry{5, 8, 6, 4, 2, 2},        Geometry{5, 8, 6, 4, 2, 2, 2},
-          Geometry{2, 64, 64, 16, 3, 1, 1, 2}, Geometry{2, 64, 64, 16, 3, 1, 64}, Geometry{8, 1, 6, 28, 5, 1},
-          Geometry{8, 6, 16, 16, 5, 1},        Geometry{4, 20, 50, 16, 5, 2},     Geometry{4, 20, 48, 24, 3, 1, 1, 2},
-          Geometry{2, 64, 64, 16, 5, 2, 64},   Geometry{2, 64, 64, 16, 3, 1, 4}})
+    for (const ConvSizes &g : {ConvSizes{2, 32, 64, 16, 3, 1},       ConvSizes{2, 64, 64, 32, 3, 1},
+                               ConvSizes{2, 64, 64, 32, 3, 2},       ConvSizes{2, 128, 64, 16, 3, 1},
+                               ConvSizes{2, 128, 64, 16, 3, 2},      ConvSizes{2, 256, 64, 8, 3, 1},
+                               ConvSizes{2, 256, 64, 8, 3, 2},       ConvSizes{2, 512, 64, 4, 3, 1},
+                               ConvSizes{2, 64, 64, 32, 1, 1},       ConvSizes{2, 128, 64, 16, 1, 2},
+                               ConvSizes{2, 256, 64, 8, 1, 1},       ConvSizes{2, 512, 64, 16, 1, 1},
+                               ConvSizes{2, 512, 64, 4, 1, 2},       ConvSizes{2, 2048, 64, 4, 1, 1},
+                               ConvSizes{2, 3, 64, 32, 7, 2},        ConvSizes{2, 64, 64, 16, 2, 2},
+                               ConvSizes{5, 8, 6, 4, 2, 2},          ConvSizes{5, 8, 6, 4, 2, 2, 2},
+                               ConvSizes{2, 64, 64, 16, 3, 1, 1, 2}, ConvSizes{2, 64, 64, 16, 3, 1, 64},
+                               ConvSizes{8, 1, 6, 28, 5, 1},         ConvSizes{8, 6, 16, 16, 5, 1},
+                               ConvSizes{4, 20, 50, 16, 5, 2},       ConvSizes{4, 20, 48, 24, 3, 1, 1, 2},
+                               ConvSizes{2, 64, 64, 16, 5, 2, 64},   ConvSizes{2, 64, 64, 16, 3, 1, 4}})
       for (int64_t parts : {2, 4})
         for (const Case &c : convolutions(type, g))
           if (c.kernel != "conv_weight_grad" && c.out[0].shape[2] % parts == 0)

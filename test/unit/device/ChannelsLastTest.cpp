@@ -248,13 +248,3 @@ TEST_CASE("windows of one point over all points are a product of matrices") {
     CHECK_THAT((*loaded)->describe(0, 2), Contains("cuDNN"));
   }
 }
-
-TEST_CASE("a reproducible plan is refused") {
-  PlanBuilder p;
-  const uint32_t x = p.buffer(plan::F32, {4}), y = p.buffer(plan::F32, {4});
-  p.kernel("relu", {x}, {y});
-  CHECK(p.refusal("cuda").empty());
-  p.plan().set_version(3);
-  p.plan().set_leaves(4);
-  CHECK_THAT(p.refusal("cuda"), Contains("the plan is reproducible") && Contains("run it on the backend cpu"));
-}

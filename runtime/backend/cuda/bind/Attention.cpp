@@ -245,6 +245,8 @@ bool composesAttention(const KernelCall &call, const BindOptions &options) {
 
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
   const AttentionPlaces places = attentionPlaces(call);
+  if (call.exact) // tiles of keys, which no rank has fewer of, are added one after the other
+    return {bindTiledAttention(call, places)};
   std::vector<CudaKernel> choices = bindLibraryAttention(call, places, options);
   if (composesAttention(call, options))
     choices.push_back(bindComposedAttention(call, options));

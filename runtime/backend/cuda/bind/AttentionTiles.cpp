@@ -31,9 +31,10 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// The largest tile that fits a block's 48 KiB of shared memory and has no more rows than there are.
-int tileFactor(const AttentionGeometry &g, bool wideNumbers) {
-  const int64_t most = std::max(g.rows(), g.keys());
+/// The largest tile that fits a block's 48 KiB of shared memory and has no more rows than there are. In a reproducible
+/// plan ranks may have parts of the rows, but all keys.
+int tileFactor(const KernelCall &call, const AttentionGeometry &g, bool wideNumbers) {
+  const int64_t most = call.exact ? g.keys() : std::max(g.rows(), g.keys());
   return most <= 16 ? 1 : most <= 32 || wideNumbers ? 2 : 4;
 }
 
@@ -71,7 +72,7 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g, const 
                          {"LOAD(x)", loadCode(type, "(x)")},
                          {"STORE(x)", storeCode(places.results[0].type, "(x)")},
                          {"ALIGNED", whole ? "1" : "0"},
-                         {"R", std::to_string(tileFactor(g, wideNumbers))},
+                         {"R", std::to_string(tileFactor(call, g, wideNumbers))},
                          {"COLUMNS", std::to_string(std::clamp<int64_t>((widest + 15) / 16, 1, wideNumbers ? 4 : 8))},
                          {"BATCHES", wide(g.batches)},
                          {"HEADS", wide(g.heads())},
@@ -139,7 +140,7 @@ CudaKernel bindTiledAttention(const KernelCall &call, const AttentionPlaces &pla
   const AttentionGeometry g = *attentionGeometry(call);
   const Constants constants = constantsOf(call, g, places);
   const bool tensor = takesTensorCores(places), wideNumbers = places.operands[0].type == plan::F64;
-  const int64_t lines = g.lines(), tile = tensor ? kTensorTile : 16 * tileFactor(g, wideNumbers);
+  const int64_t lines = g.lines(), tile = tensor ? kTensorTile : 16 * tileFactor(call, g, wideNumbers);
   CudaKernel kernel;
   kernel.description = tensor ? "generated, tiled, tensor cores" : "generated, tiled";
   if (lines == 0)

@@ -27,8 +27,11 @@ static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind
     for (const TensorView &view : *views)
       if (view.dtype == plan::F64)
         type = plan::F64;
+  KernelCall given = call;
+  if (type == plan::F32 && isHalf(call.outputs[0].dtype))
+    given.narrowed = call.outputs[0].dtype;
   return bindOnCopies(
-      call, kWideCopies, ", on " + dtypeName(type) + " copies",
+      given, kWideCopies, ", on " + dtypeName(type) + " copies",
       [type](TensorView &view, size_t) {
         if (!isHalf(view.dtype))
           return false;
@@ -93,8 +96,10 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
       return code.status();
     return std::vector<CudaKernel>{bindExpression(*code, call)};
   }
-  if (std::optional<CudaKernel> rows = bindPieces(rowPieces(call), call))
-    return std::vector<CudaKernel>{std::move(*rows)};
+  // How a row's sums are shared out follows from what is joined and from addresses.
+  if (!call.exact)
+    if (std::optional<CudaKernel> rows = bindPieces(rowPieces(call), call))
+      return std::vector<CudaKernel>{std::move(*rows)};
   using Binder = std::function<std::vector<CudaKernel>(const KernelCall &, const BindOptions &)>;
   auto single = [](CudaKernel (*bind)(const KernelCall &)) -> Binder {
     return [bind](const KernelCall &c, const BindOptions &) { return std::vector{bind(c)}; };

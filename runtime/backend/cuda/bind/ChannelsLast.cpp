@@ -22,6 +22,13 @@ Shape permuted(const Shape &sizes) {
 
 } // namespace
 
+std::optional<PaddedRows> layoutsFor(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
+                                     const LoadOptions &options) {
+  if (options.widen || plan.leaves() > 0)
+    return std::nullopt;
+  return PaddedRows(plan, calls, channelsLast(plan, calls, options.device.tf32));
+}
+
 Layout channelsLastLayout(const Shape &shape) {
   return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, int(shape[1])}}} : Layout();
 }

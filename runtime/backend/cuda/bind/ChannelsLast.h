@@ -15,7 +15,9 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_CHANNELSLAST_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_BIND_CHANNELSLAST_H
 
+#include "runtime/backend/Backend.h"
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <optional>
@@ -25,6 +27,11 @@ namespace tessera::rt::cuda {
 /// One layout per buffer. Inputs stay plain, and so do tensors that a collective cannot move in this layout. `tf32` is
 /// that of LoadOptions.
 std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, bool tf32);
+
+/// How tensors lie otherwise than the plan says: with their channels last, or their rows further apart. Nothing where
+/// all lie plain: what is widened, and what a reproducible plan has, whose kernels are generated for plain tensors.
+std::optional<PaddedRows> layoutsFor(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
+                                     const LoadOptions &options);
 
 /// The layout of a tensor with its channels last; plain where that is the same.
 Layout channelsLastLayout(const Shape &shape);

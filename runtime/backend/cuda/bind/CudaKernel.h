@@ -14,6 +14,7 @@
 #include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/cuda/text/PointLoop.h"
 #include "runtime/backend/cuda/text/SumEnd.h"
+#include "runtime/backend/cuda/text/Templates.h"
 #include "runtime/device/DeviceApi.h"
 
 #include <array>
@@ -140,6 +141,8 @@ LibraryMatMul *onlyProduct(CudaKernel &kernel);
 /// The same actions, with products whose sizes would keep them from tensor cores' fast kernels in parts.
 std::vector<Action> inAlignedParts(const std::vector<Action> &actions);
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
+/// What Leaves.cu needs to know of a call whose result is the sum of so many leaves.
+void addLeaves(Constants &constants, const KernelCall &call, int64_t leaves);
 
 } // namespace tessera::rt::cuda
 

@@ -44,6 +44,8 @@ void addInOrder(CudaKernel &kernel, const KernelCall &call, const IndexGeometry 
   int64_t chunk = 32; // so that a row with all indices has not many more chunks than a chunk has indices
   while (8 * chunk * chunk < all)
     chunk *= 2;
+  if (call.exact) // where a row is cut would follow from the indices of all others
+    chunk = all;
   const int64_t chunks = (all + chunk - 1) / chunk;
   const bool wideRows = rows > int64_t(UINT32_MAX), widePlaces = all > int64_t(UINT32_MAX);
   const std::string sum = sumType(valueClass(y.dtype)), row = wideRows ? "u64" : "u32";

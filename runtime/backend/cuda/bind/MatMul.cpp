@@ -1,10 +1,13 @@
-// matmul: cuBLASLt for floating-point numbers, an own tiled kernel for integers and for what the library refuses.
+// matmul: cuBLASLt for floating-point numbers, an own tiled kernel for integers, for what the library refuses, and in
+// reproducible plans, since the library may choose how to add by the number of rows and columns.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/KernelWork.h"
 #include "runtime/backend/cuda/bind/Copies.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/backend/cuda/text/Templates.h"
+
+#include <bit>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -21,21 +24,23 @@ CudaKernel tiled(const KernelCall &call, const MatMulGeometry &g) {
              wide(g.batchStrideA[d]) + "; ib += at * " + wide(g.batchStrideB[d]) + "; } ";
   if (batch * g.m * g.n == 0)
     return kernel;
-  kernel.actions.push_back(Launch{withConstants({{"T", memoryType(type)},
-                                                 {"A", isFloat(type) ? "double" : "u64"},
-                                                 {"M", wide(g.m)},
-                                                 {"N", wide(g.n)},
-                                                 {"K", wide(g.k)},
-                                                 {"BATCH", wide(batch)},
-                                                 {"TILES_M", wide(down)},
-                                                 {"TILES_N", wide(across)},
-                                                 {"TRANSPOSE_A", g.transposeA ? "1" : "0"},
-                                                 {"TRANSPOSE_B", g.transposeB ? "1" : "0"},
-                                                 {"BATCH_INDEX", split}},
-                                                kernels::kTiledMatMul),
-                                  {uint32_t(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
-                                  256,
-                                  {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
+  Constants constants = {{"T", memoryType(type)},
+                         {"A", isFloat(type) ? "double" : "u64"},
+                         {"M", wide(g.m)},
+                         {"N", wide(g.n)},
+                         {"K", wide(g.k)},
+                         {"BATCH", wide(batch)},
+                         {"TILES_M", wide(down)},
+                         {"TILES_N", wide(across)},
+                         {"TRANSPOSE_A", g.transposeA ? "1" : "0"},
+                         {"TRANSPOSE_B", g.transposeB ? "1" : "0"},
+                         {"BATCH_INDEX", split}};
+  addLeaves(constants, call, g.leaves);
+  kernel.actions.push_back(
+      Launch{withConstants(constants, (std::string(kernels::kLeaves) + kernels::kTiledMatMul).c_str()),
+             {uint32_t(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
+             256,
+             {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
   return kernel;
 }
 
@@ -182,6 +187,15 @@ std::vector<LibraryMatMul> alignedParts(const LibraryMatMul &product) {
 
 } // namespace
 
+void addLeaves(Constants &constants, const KernelCall &call, int64_t leaves) {
+  const plan::DType type = call.outputs[0].dtype, narrowed = call.narrowed;
+  const bool rounds = narrowed != plan::DTYPE_INVALID;
+  constants.push_back({"V", memoryType(type)});
+  constants.push_back({"ROUND(x)", rounds ? loadCode(narrowed, storeCode(narrowed, "(x)")) : "(x)"});
+  constants.push_back({"LEAVES", wide(leaves)});
+  constants.push_back({"SIZES", std::to_string(std::bit_width(uint64_t(leaves)))});
+}
+
 std::vector<Action> inAlignedParts(const std::vector<Action> &actions) {
   std::vector<Action> all;
   for (const Action &action : actions)
@@ -220,7 +234,7 @@ std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &o
   const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
   std::vector<CudaKernel> choices;
   // The generated kernel gives zero for a sum without products.
-  if (libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
+  if (!call.exact && libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
     CudaKernel kernel = library(call, g, options.tf32);
     if (kernel.actions.size() <= 64) {
       if (isWorthCopies(call))

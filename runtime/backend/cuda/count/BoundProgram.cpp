@@ -19,9 +19,7 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
   // Addresses that no memory has: nothing is read or written.
   char *base = reinterpret_cast<char *>(uint64_t(1) << 40);
   std::vector<TensorView> buffers;
-  std::optional<PaddedRows> layouts;
-  if (!options.widen)
-    layouts.emplace(plan, *shapes, channelsLast(plan, *shapes, options.device.tf32));
+  const std::optional<PaddedRows> layouts = layoutsFor(plan, *shapes, options);
   TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, layouts ? layouts->layouts() : std::vector<Layout>(),
                                          reinterpret_cast<std::byte *>(base), buffers));
   if (layouts)
@@ -54,7 +52,7 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
   }
   std::map<size_t, FoundKernel> joined;
   JoinedProgram joins(steps, ranges);
-  joinSteps(joins, steps, calls, ranges, uses, choice, !options.widen, [&](const FoundKernel &found) {
+  joinSteps(joins, steps, calls, ranges, uses, choice, joinsFor(plan, options), [&](const FoundKernel &found) {
     joined[found.place] = found;
     return true;
   });

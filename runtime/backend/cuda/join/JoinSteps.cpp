@@ -77,8 +77,9 @@ private:
 
 /// Joins the steps of a program as it is.
 void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
-             const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
+             const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, Joins which,
              const Take &take) {
+  const bool products = which == Joins::All;
   auto joinFrom = [&](FoundKernel::Kind kind, const std::function<std::optional<JoinedKernel>(size_t)> &from) {
     for (size_t s = 0; s < calls.size(); ++s) {
       if (joins.taken(s))
@@ -112,26 +113,32 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
                [&](size_t s) { return attentionFrom(program, calls, s, uses, joins, options, by); });
   }
   joinLoops(BatchOf::LastWrites);
-  joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
-    std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins, options);
-    if (rows)
-      addSumLoops(*rows, program, calls, uses, joins, options);
-    return rows;
-  });
-  joinSums(SumsOf::Any);
-  joinFrom(FoundKernel::Kind::Sums, [&](size_t s) { return sumsFrom(program, calls, s, uses, joins, options); });
+  if (which != Joins::Loops) {
+    joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
+      std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins, options);
+      if (rows)
+        addSumLoops(*rows, program, calls, uses, joins, options);
+      return rows;
+    });
+    joinSums(SumsOf::Any);
+    joinFrom(FoundKernel::Kind::Sums, [&](size_t s) { return sumsFrom(program, calls, s, uses, joins, options); });
+  }
   joinLoops(BatchOf::Loops);
 }
 
 } // namespace
 
+Joins joinsFor(const plan::Plan &plan, const LoadOptions &options) {
+  return plan.leaves() > 0 ? Joins::Loops : options.widen ? Joins::NoProducts : Joins::All;
+}
+
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
-               const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
+               const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, Joins which,
                const Take &take) {
   AddingProgram adding(program, calls, uses);
-  if (products)
+  if (which == Joins::All)
     adding.find(joins, options, take);
-  joinAll(joins, adding.program(), adding.calls(), ranges, adding.uses(), options, products, take);
+  joinAll(joins, adding.program(), adding.calls(), ranges, adding.uses(), options, which, take);
   adding.takeLoops(joins, take);
 }
 

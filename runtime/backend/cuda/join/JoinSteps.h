@@ -2,6 +2,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINSTEPS_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINSTEPS_H
 
+#include "runtime/backend/Backend.h"
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 
 #include <functional>
@@ -21,14 +22,22 @@ struct FoundKernel {
   } kind = Kind::Product;
 };
 
+enum class Joins {
+  All,
+  NoProducts, // neither products nor attention
+  Loops,      // nothing but batches, which compute every number as single steps do
+};
+/// What may be joined: in a reproducible plan no result may depend on what else a kernel computes.
+Joins joinsFor(const plan::Plan &plan, const LoadOptions &options);
+
 /// Convolutions that add to what memory holds come first, since they change the loops behind them (AddingConvs.h). Then
 /// products and attention are joined with what follows them, so that such a step is no kernel of its own any more.
 /// Then come batches of what nothing reads, which keeps no other steps apart once it is put off, then loops along rows,
 /// products with sums over the rows that they read and that no loop has summed, sums with the loops over their results,
 /// and batches of the loops that are left. `take` says whether the device can run a kernel; if not, the steps stay
-/// apart. `ranges`: the buffers' bytes. `products`: whether products and attention are joined.
+/// apart. `ranges`: the buffers' bytes.
 void joinSteps(JoinedProgram &joins, const plan::Program &program, const std::vector<KernelCall> &calls,
-               const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, bool products,
+               const std::vector<ByteRange> &ranges, const BufferUses &uses, const BindOptions &options, Joins which,
                const std::function<bool(const FoundKernel &)> &take);
 
 /// The bytes of every buffer in an arena at `base`.

@@ -42,22 +42,26 @@ extern "C" __global__ void k(const T *__restrict__ a, const T *__restrict__ b, T
     y[p] = (T)sum;
   }
 }
-#else           // a = x, b = dy
+#else           // a = x, b = dy; the sum over images has leaves (Leaves.cu)
 extern "C" __global__ void k(const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ y) {
   POINTS (p, GROUPS * F * C * KERNEL) {
     const i64 t = p % KERNEL, c = p / KERNEL % C, f = p / KERNEL / C, g = f / F;
     const i64 b0 = t / (KERNEL1 * KERNEL2) * DILATION0 - PAD0, b1 = t / KERNEL2 % KERNEL1 * DILATION1 - PAD1,
               b2 = t % KERNEL2 * DILATION2 - PAD2;
-    double sum = 0;
-    for (i64 n = 0; n < N; ++n)
-      for (i64 o = 0; o < OUT; ++o) {
-        const i64 i0 = b0 + o / (OUT1 * OUT2) * STRIDE0, i1 = b1 + o / OUT2 % OUT1 * STRIDE1,
-                  i2 = b2 + o % OUT2 * STRIDE2;
-        if (i0 >= 0 && i0 < IN0 && i1 >= 0 && i1 < IN1 && i2 >= 0 && i2 < IN2)
-          sum += (double)a[((n * GROUPS + g) * C + c) * IN + (i0 * IN1 + i1) * IN2 + i2] *
-                 (double)b[(n * GROUPS * F + f) * OUT + o];
-      }
-    y[p] = (T)sum;
+    Tree tree;
+    for (i64 leaf = 0; leaf < LEAVES; ++leaf) {
+      double sum = 0;
+      for (i64 n = leaf * (N / LEAVES); n < (leaf + 1) * (N / LEAVES); ++n)
+        for (i64 o = 0; o < OUT; ++o) {
+          const i64 i0 = b0 + o / (OUT1 * OUT2) * STRIDE0, i1 = b1 + o / OUT2 % OUT1 * STRIDE1,
+                    i2 = b2 + o % OUT2 * STRIDE2;
+          if (i0 >= 0 && i0 < IN0 && i1 >= 0 && i1 < IN1 && i2 >= 0 && i2 < IN2)
+            sum += (double)a[((n * GROUPS + g) * C + c) * IN + (i0 * IN1 + i1) * IN2 + i2] *
+                   (double)b[(n * GROUPS * F + f) * OUT + o];
+        }
+      add_leaf(tree, leaf, (V)sum);
+    }
+    y[p] = tree.root;
   }
 }
 #endif

@@ -4,7 +4,6 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
-#include "runtime/backend/cuda/join/JoinSteps.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/backend/cuda/run/KernelNames.h"
 
@@ -51,19 +50,13 @@ CudaPlan::~CudaPlan() {
 Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan,
                                                    const LoadOptions &options) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
-  if (plan.leaves() > 0)
-    return Status::error(
-        "the plan is reproducible (--reproducible), which the backend cuda is not: its libraries choose "
-        "how to add by the shapes of a rank; run it on the backend cpu, or compile it without");
   // Calls are checked once before memory is allocated, and then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
     return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
   loaded->graphs_ = options.device.graphs;
-  std::optional<PaddedRows> layouts; // everything that is widened lies plain
-  if (!options.widen)
-    layouts.emplace(plan, *calls, channelsLast(plan, *calls, options.device.tf32));
+  const std::optional<PaddedRows> layouts = layoutsFor(plan, *calls, options);
   TESSERA_RETURN_IF_ERROR(loaded->allocate(options, layouts ? &*layouts : nullptr));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
@@ -107,6 +100,12 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &given)
   const TesseraDeviceApi &api = device_->api();
   Status refusal = Status::error("the cuda backend has no kernel for it; use --device cpu");
   for (const CudaKernel &choice : choices) {
+    if (plan().leaves() > 0 && std::ranges::any_of(choice.actions, isLibraryCall)) {
+      refusal =
+          Status::error("the plan is reproducible (--reproducible), and the backend cuda has only a library's kernel "
+                        "for it, which may choose how to add by the shapes of a rank; run it on the backend cpu");
+      continue;
+    }
     Kernel kernel;
     kernel.description = choice.description;
     kernel.workspace = choice.scratch;
@@ -144,12 +143,12 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &given)
 }
 
 void CudaPlan::joinProgram(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
-                           const BindOptions &options, bool products) {
+                           const BindOptions &options, Joins which) {
   const plan::Program &steps = plan().programs(int(program));
   const std::vector<ByteRange> ranges = byteRanges(buffers(), arena_.data());
   JoinedProgram &joins = joins_.emplace_back(steps, ranges);
   std::map<size_t, Kernel> &joined = joined_.emplace_back();
-  joinSteps(joins, steps, calls, ranges, uses, options, products, [&](const FoundKernel &found) {
+  joinSteps(joins, steps, calls, ranges, uses, options, which, [&](const FoundKernel &found) {
     Result<Kernel> kernel = prepare({found.kernel.kernel});
     if (!kernel)
       return false;
@@ -189,7 +188,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
       kernels[s] = std::move(*kernel);
       kernels[s].label = kernelLabel(calls[s]);
     }
-    joinProgram(uint32_t(p), calls, uses, choice, !options.widen);
+    joinProgram(uint32_t(p), calls, uses, choice, joinsFor(plan(), options));
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
   if (!scratch)
@@ -288,7 +287,7 @@ Status CudaPlan::compile(const LoadOptions &options) {
   for (const NamedKernel &kernel : named)
     sources.push_back(&kernel.source);
   Result<std::vector<std::string>> images =
-      compileKernels(device_->api(), device_->capability(), sources, options.threads);
+      compileKernels(device_->api(), device_->capability(), sources, options.threads, plan().leaves() > 0);
   if (!images)
     return images.status();
   for (size_t i = 0; i < images->size(); ++i) {

@@ -9,7 +9,7 @@
 
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
-#include "runtime/backend/cuda/join/JoinedSteps.h"
+#include "runtime/backend/cuda/join/JoinSteps.h"
 #include "runtime/backend/cuda/join/StreamSchedule.h"
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/backend/cuda/run/FiniteCheck.h"
@@ -85,7 +85,7 @@ private:
   Status allocate(const LoadOptions &options, const PaddedRows *layouts);
   Status bind(const LoadOptions &options);
   void joinProgram(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
-                   const BindOptions &options, bool products);
+                   const BindOptions &options, Joins which);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   Status compile(const LoadOptions &options);
   Status placeTables();

@@ -46,13 +46,19 @@ std::string functionName(Op op) {
   return names.at(op);
 }
 
+/// The value as memory would hold it, where the instruction rounds.
+std::string roundedCode(const Instr &instr, const std::string &value) {
+  return instr.rounds ? loadCode(instr.type, storeCode(instr.type, "(" + value + ")")) : value;
+}
+
 } // namespace
 
 std::string randomCode(const Instr &instr, const std::string &step, const std::string &quarter,
                        const std::string &word) {
-  return std::string("(") + valueType(valueClass(instr.type)) + ")uniform_word(" +
-         hex(philoxKey(instr.seed, instr.stream)) + "ull, " + hex(uint64_t(instr.globalOffset / 4)) + "ull + (u64)(" +
-         quarter + "), " + word + ", (u64)" + step + ")";
+  return roundedCode(instr, std::string("(") + valueType(valueClass(instr.type)) + ")uniform_word(" +
+                                hex(philoxKey(instr.seed, instr.stream)) + "ull, " +
+                                hex(uint64_t(instr.globalOffset / 4)) + "ull + (u64)(" + quarter + "), " + word +
+                                ", (u64)" + step + ")");
 }
 
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
@@ -69,8 +75,6 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
       text = "to_int(" + operand(0) + ")";
     else
       text = "(" + type + ")" + operand(0);
-    if (instr.rounds)
-      text = loadCode(instr.type, storeCode(instr.type, "(" + text + ")"));
     break;
   }
   case Op::Select:
@@ -90,6 +94,7 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
   default:
     text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") + ")";
   }
+  text = roundedCode(instr, text);
   // An integer of a narrow type wraps when it is computed.
   if (cls == ValueClass::I64 && instr.type == plan::BOOL)
     return "(i64)((" + text + ") != 0)";

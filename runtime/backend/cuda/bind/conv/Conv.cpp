@@ -30,12 +30,14 @@ CudaKernel direct(const KernelCall &call, const ConvGeometry &g) {
                          {"C", wide(g.c)},
                          {"F", wide(g.f)}};
   addWindows(constants, g);
+  addLeaves(constants, call, g.leaves);
   const int64_t points = call.outputs[0].elements();
   if (points > 0)
-    kernel.actions.push_back(Launch{withConstants(constants, kernels::kDirectConv),
-                                    {blocksFor(points), 1, 1},
-                                    256,
-                                    {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
+    kernel.actions.push_back(
+        Launch{withConstants(constants, (std::string(kernels::kLeaves) + kernels::kDirectConv).c_str()),
+               {blocksFor(points), 1, 1},
+               256,
+               {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
   return kernel;
 }
 
@@ -114,7 +116,8 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   what.channels = g.c * g.groups;
   what.filters = g.f * g.groups;
   const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
-  bool fits = libraryTypes(type, result) && call.inputs[1].dtype == type;
+  // How libraries add may follow from any of the sizes.
+  bool fits = !call.exact && libraryTypes(type, result) && call.inputs[1].dtype == type;
   bool plain = true, last = true;
   for (const TensorView *t : {&call.inputs[0], &call.inputs[1], &call.outputs[0]}) {
     plain = plain && t->layout.plain();
