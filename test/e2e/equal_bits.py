@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """The table of tessera-compile --reproducible: networks on 1 to 8 ranks, cut in every way, on one and on two threads.
 
-usage: equal_bits.py --bin DIR --models DIR [--steps N] [--once] [--columns NAME,...] [ROW...]
+usage: equal_bits.py --bin DIR --models DIR [--device cuda] [--steps N] [--once] [--columns NAME,...] [ROW...]
 
 Every cell is a training of N steps (20 unless given), with one thread a rank and with two. Its losses and last checkpoint must be
 those of one rank with one thread, to the bit; the line of a network begins with a hash of these. `=` is equal, `-` means that
 nothing of the network can be cut in this way. A refusal or a difference has a line of its own. Exit code 1 if there is any. A row is
 a network, or `random graphs`: 300 of them under random strategies, by the program random_graphs_test if it is built.
 --once: few steps, and of the cells so many that every network and every way to cut occurs.
+--device cuda: the ranks run on the emulated devices, with one thread each, and all bits are those of one rank there; 2 steps
+unless given.
 """
 import argparse
 import hashlib
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -162,20 +165,29 @@ def columns_of(network):
 assert ONCE.keys() == NETWORKS.keys() and {kind(c) for row in ONCE.values() for c in row} == {kind(c) for c in COLUMNS}
 
 
+ON_DEVICE = ("--device", "cuda", "--no-processes")  # collectives of emulated devices meet in one process
+
+
+def emulated(bin):
+    """The environment of programs on the emulated devices."""
+    return {"TESSERA_CUDA_MODULE": str(bin.parent / "lib" / "libtessera_emulator.so"),
+            "TESSERA_CACHE_DIR": str(bin.parent / "emulated-kernels")}
+
+
 class Refused(Exception):
     """What a program said that did not end with 0."""
 
 
-def run(*command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=3600)
+def run(*command, **env):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=3600, env=os.environ | env)
     if done.returncode != 0:
         raise Refused((done.stdout + done.stderr).strip().splitlines()[-1])
     return done.stdout
 
 
 class Table:
-    def __init__(self, bin, models, folder, steps):
-        self.bin, self.models, self.folder, self.steps, self.count = bin, models, folder, steps, 0
+    def __init__(self, bin, models, folder, steps, device):
+        self.bin, self.models, self.folder, self.steps, self.device, self.count = bin, models, folder, steps, device, 0
 
     def compile(self, file, options, mesh, mode, *more):
         self.count += 1
@@ -189,7 +201,8 @@ class Table:
         self.count += 1
         log, checkpoints = self.folder / f"log{self.count}", self.folder / f"checkpoints{self.count}"
         run(self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", self.steps, "--log", log, "--checkpoint-dir",
-            checkpoints, "--keep", 1, "--threads", threads)
+            checkpoints, "--keep", 1, "--threads", threads, *(ON_DEVICE if self.device == "cuda" else ()),
+            **(emulated(self.bin) if self.device == "cuda" else {}))
         found = {f"loss {i}": repr(json.loads(line)["loss"]) for i, line in enumerate(log.read_text().splitlines())}
         self.last = checkpoints / f"step-{self.steps:08}"
         return found | {name: hashlib.sha256(tensor.tobytes()).hexdigest() for name, tensor in whole_tensors(self.last).items()}
@@ -210,7 +223,7 @@ class Table:
             more = ["--strategy", strategy]
         try:
             plan = self.compile(file, options, mesh, mode, *more)
-            for threads in (1, 2):
+            for threads in (1, 2) if self.device == "cpu" else (1,):
                 found = self.train(plan, threads)
                 wrong = [name for name in expected if found.get(name) != expected[name]]
                 if wrong or found.keys() != expected.keys():
@@ -239,7 +252,7 @@ class Table:
                 if not all(map(math.isfinite, losses)) or len(set(losses)) < 2:
                     sys.exit(f"{network}: losses that show nothing: {losses}")
             with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-                table = Table(self.bin, self.models, pathlib.Path(folder), self.steps)
+                table = Table(self.bin, self.models, pathlib.Path(folder), self.steps, self.device)
                 cells[column] = table.cell(file, mine, *references[parts], column)
         every = repr([sorted(found.items()) for _, found in references.values()])
         return cells, hashlib.sha256(every.encode()).hexdigest()[:12]
@@ -258,20 +271,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--models", type=pathlib.Path, required=True)
-    parser.add_argument("--steps", type=int, help="20 unless given, or 3 with --once")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--steps", type=int, help="20 unless given, or 3 with --once, or 2 on a device")
     parser.add_argument("--once", action="store_true", help="few cells")
     parser.add_argument("--columns", type=lambda text: text.split(","), metavar="NAME,...", help="only these")
     parser.add_argument("rows", nargs="*", metavar="ROW")
     args = parser.parse_args()
-    steps, bad, count = args.steps or (3 if args.once else 20), 0, 0
-    for row in args.rows or [*NETWORKS] + ([] if args.once or args.columns else [RANDOM]):
+    on_cpu = args.device == "cpu"
+    steps, bad, count = args.steps or (2 if not on_cpu else 3 if args.once else 20), 0, 0
+    for row in args.rows or [*NETWORKS] + ([RANDOM] if on_cpu and not (args.once or args.columns) else []):
         begin = time.monotonic()
         if row == RANDOM:
             cells, digest = {"reproducible": random_graphs(args.bin)}, ""
         else:
             columns = [c for c in (ONCE[row] if args.once else columns_of(row)) if not args.columns or c in args.columns]
             with tempfile.TemporaryDirectory() as folder:
-                cells, digest = Table(args.bin, args.models, pathlib.Path(folder), steps).line(row, columns)
+                cells, digest = Table(args.bin, args.models, pathlib.Path(folder), steps, args.device).line(row, columns)
         print(f"{row} {digest}: " + ", ".join(f"{column} {word}" for column, (word, _) in cells.items()) +
               f" ({time.monotonic() - begin:.0f} s)", flush=True)
         for column, (word, why) in cells.items():

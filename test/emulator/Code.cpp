@@ -14,6 +14,7 @@
 #include <thread>
 #include <ucontext.h>
 #include <unistd.h>
+#include <utility>
 
 struct TesseraCode {
   void *library = nullptr;
@@ -81,6 +82,9 @@ static inline void mma_m16n8k16_bf16(float *d, const unsigned (&a)[4], const uns
   tessera_sync();
 }
 )shim";
+
+/// A kernel's arguments have 4 KiB. Most have few, which are passed to every thread in less time.
+constexpr size_t kMostArguments = 512, kFewArguments = 32;
 
 /// The folder of this process's sources and libraries. Each file is removed after it was read.
 struct Folder {
@@ -236,14 +240,16 @@ thread_local Fibers *Fibers::current = nullptr;
 
 void barrier() { Fibers::current->yield(); }
 
+template <size_t> using Pointer = void *;
+template <size_t... I> void invokeAll(void *function, void *const *p, std::index_sequence<I...>) {
+  reinterpret_cast<void (*)(Pointer<I>...)>(function)(p[I]...);
+}
 /// Calls a function of n pointers. More may be passed than it takes.
-void invoke(void *function, void *const *p) {
-  using F = void (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                     void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                     void *, void *, void *, void *, void *, void *, void *, void *);
-  reinterpret_cast<F>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13],
-                                p[14], p[15], p[16], p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25],
-                                p[26], p[27], p[28], p[29], p[30], p[31]);
+void invoke(void *function, const std::vector<void *> &p) {
+  if (p.size() <= kFewArguments)
+    invokeAll(function, p.data(), std::make_index_sequence<kFewArguments>());
+  else
+    invokeAll(function, p.data(), std::make_index_sequence<kMostArguments>());
 }
 
 int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3], uint32_t block,
@@ -251,9 +257,9 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535 || grid[0] > INT32_MAX ||
       block == 0 || block > 1024)
     return fail(m, "launching a kernel failed: invalid grid or block");
-  std::vector<void *> values(32, nullptr);
-  if (count > values.size())
-    return fail(m, "the emulator passes at most 32 arguments");
+  if (count > kMostArguments)
+    return fail(m, "launching a kernel failed: too many arguments");
+  std::vector<void *> values(count <= kFewArguments ? kFewArguments : kMostArguments, nullptr);
   for (uint32_t i = 0; i < count; ++i)
     values[i] = *static_cast<void **>(arguments[i]);
   const std::vector<uint32_t> size(grid, grid + 3);
@@ -270,7 +276,7 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
                     *code->sync = barrier;
                     i[4] = i[5] = 0;
                     static thread_local Fibers fibers;
-                    const std::function<void()> body = [&] { invoke(code->function, values.data()); };
+                    const std::function<void()> body = [&] { invoke(code->function, values); };
                     for (uint32_t z = 0; z < size[2]; ++z)
                       for (uint32_t y = 0; y < size[1]; ++y)
                         for (uint32_t x = 0; x < size[0]; ++x) {
