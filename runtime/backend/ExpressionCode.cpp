@@ -187,8 +187,7 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     TESSERA_RETURN_IF_ERROR(checkTypes(e, instr, in.op(), it->second.kind).context("fused"));
     if (instr.op == Op::Iota || instr.op == Op::Random)
       TESSERA_RETURN_IF_ERROR(readSource(instr, in.attributes(), e.domain).context("fused"));
-    instr.rounds = bytesPerElement(instr.type) == 2 && isFloat(instr.type) &&
-                   ((call.exact && !call.widen) || (instr.op == Op::Cast && intOf(in.attributes(), "rounds") != 0));
+    instr.rounds = instr.op == Op::Cast && intOf(in.attributes(), "rounds") != 0;
     e.code.push_back(std::move(instr));
   }
   for (int i = 0; i < x.results_size(); ++i) {

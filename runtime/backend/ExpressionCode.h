@@ -41,7 +41,7 @@ struct Instr {
   plan::DType type = plan::F32; // of the result
   std::array<uint32_t, 3> operands = {0, 0, 0};
   uint32_t arity = 0;
-  bool rounds = false;           // to 16 bits: the value is what memory would hold; in a reproducible plan all are
+  bool rounds = false;           // to 16 bits: the value is what memory would hold
   double immediate = 0;          // Constant
   size_t dim = 0;                // Iota
   int64_t start = 0;             // Iota

@@ -163,7 +163,8 @@ template <typename T> T combine(plan::Reduction r, T a, T b) {
 class ReferenceExpression final : public BoundKernel {
 public:
   ReferenceExpression(ExpressionCode code, const KernelCall &call, FloatFunctions functions)
-      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs), functions_(functions) {
+      : e_(std::move(code)), inputs_(call.inputs), outputs_(call.outputs), exact_(call.exact && !call.widen),
+        functions_(functions) {
     for (const ExpressionInput &in : e_.inputs)
       inputStrides_.push_back(broadcastStrides(in.view, e_.domain.size()));
     for (const ExpressionResult &r : e_.results)
@@ -340,7 +341,7 @@ private:
         break;
       dispatchClass(e_.typeOf(instr.operands[0]), [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
     }
-    if (instr.rounds) { // a value that stays in the loop is what memory would hold
+    if (exact_ || instr.rounds) { // a value that stays in the loop is what memory would hold
       if (instr.type == plan::BF16)
         for (int64_t i = 0; i < n; ++i)
           y.f[i] = toFloat(toBfloat16(y.f[i]));
@@ -374,6 +375,7 @@ private:
 
   ExpressionCode e_;
   std::vector<TensorView> inputs_, outputs_;
+  bool exact_;
   FloatFunctions functions_;
   std::vector<Shape> inputStrides_, resultStrides_, termStrides_;
   Shape domainStrides_;

@@ -94,6 +94,14 @@ TEST_CASE("softmax, pooling, attention and scatter keep their bits on a device")
   cases.push_back({"attention_grad", {q, q, k, k, q, statistics}, {q, k, k}, "bh", scores});
   cases.push_back({"attention", {q, k, k}, {q}, "bh", scores, plan::BF16});
   cases.push_back({"attention_grad", {q, q, k, k}, {q, k, k}, "bh", scores, plan::BF16});
+  // Ranks with fewer rows than keys take tiles of the same size.
+  Attributes all = scores;
+  all["causal"] = int64_t(0);
+  cases.push_back({"attention",
+                   {{"bhmd", {1, 2, 40, 8}}, {"bhnd", {1, 2, 20, 8}}, {"bhnd", {1, 2, 20, 8}}},
+                   {{"bhmd", {1, 2, 40, 8}}},
+                   "m",
+                   all});
   checkOnDevice(cases);
 }
 

@@ -88,10 +88,19 @@ static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bi
       bind);
 }
 
+/// In a reproducible plan a number of 16 bits that stays in a loop is what memory would hold, where it may lie elsewhere.
+static Result<ExpressionCode> lower(const KernelCall &call) {
+  Result<ExpressionCode> code = lowerExpression(call);
+  if (code && call.exact)
+    for (Instr &instr : code->code)
+      instr.rounds = instr.rounds || isHalf(instr.type);
+  return code;
+}
+
 /// Binds a call whose operands are all plain.
 static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const BindOptions &options) {
   if (isExpressionKernel(call.name())) {
-    Result<ExpressionCode> code = lowerExpression(call);
+    Result<ExpressionCode> code = lower(call);
     if (!code)
       return code.status();
     return std::vector<CudaKernel>{bindExpression(*code, call)};
@@ -169,7 +178,7 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
     return bindPlain(call, options);
   std::vector<CudaKernel> choices;
   if (isExpressionKernel(call.name())) {
-    Result<ExpressionCode> code = lowerExpression(call);
+    Result<ExpressionCode> code = lower(call);
     if (!code)
       return code.status();
     std::optional<ExpressionCode> last = withPitches(*code, call);
