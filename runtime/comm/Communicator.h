@@ -3,7 +3,7 @@
 // One object per rank and group. All members call the same operations in the same order; a call returns when this
 // rank's output is complete and its input may be reused. Results are deterministic and equal on all ranks. Reductions
 // add in group order, by runs of neighbours or as a tree over the group (Reduce.h), except by NCCL, whose order is its
-// own: it refuses a tree where the order can be seen. Transports: threads of one process (the default on one
+// own; trees between devices are made of messages. Transports: threads of one process (the default on one
 // machine and the semantic reference), MPI, TCP, NCCL. All pass test/conformance/comm. The operations correspond to
 // those of MPI and NCCL:
 //

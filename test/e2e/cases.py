@@ -24,6 +24,15 @@ CASES = []
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rtc": "^hwloc"}
 
 
+ON_DEVICE = ("--device", "cuda", "--no-processes")  # collectives of emulated devices meet in one process
+
+
+def emulated(bin):
+    """The environment of programs that run on the emulated devices."""
+    return {"TESSERA_CUDA_MODULE": str(bin.parent / "lib" / "libtessera_emulator.so"),
+            "TESSERA_CACHE_DIR": str(bin.parent / "emulated-kernels")}
+
+
 # Plans are for a fixed machine, so that tests expect the same choices everywhere, also those that are run by hand.
 os.environ["TESSERA_TOPOLOGY"] = "cpu"
 
@@ -35,8 +44,8 @@ class Programs:
         self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
 
     def run(self, *command, code=0):
-        """Runs the command, which must end with this exit code, and returns what it printed."""
-        env = os.environ | MPI_ENVIRONMENT
+        """Runs the command, which must end with this exit code, and returns what it printed. Devices are emulated ones."""
+        env = os.environ | emulated(self.bin) | MPI_ENVIRONMENT
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=600)
         text = done.stdout + done.stderr
         assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"

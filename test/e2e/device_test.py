@@ -13,27 +13,24 @@ import sys
 
 import numpy as np
 
-from cases import case, main
+from cases import ON_DEVICE, case, emulated, main
 from launching import Launching, expect
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
 from networks import Network  # noqa: E402
 
 BATCH = 8
-DEVICES = ["--device", "cuda", "--no-processes"]  # collectives of emulated devices meet in one process
 
 
 class Context(Launching):
     def __init__(self, args, folder):
         super().__init__(args, folder)
-        lib = self.bin.parent / "lib"
-        self.cuda = lib / "libtessera_cuda.so"
-        self.env = {**os.environ, "TESSERA_CUDA_MODULE": str(lib / "libtessera_emulator.so"),
-                    "TESSERA_CACHE_DIR": str(self.bin.parent / "emulated-kernels")}
+        self.cuda = self.bin.parent / "lib" / "libtessera_cuda.so"
+        self.env = os.environ | emulated(self.bin)
 
     def device(self, plan, *options, data=None, code=0, **env):
         """Runs a plan on the device and returns stdout and stderr."""
-        command = [self.bin / "tessera-run", plan, "--data", data or self.data, *DEVICES, *options]
+        command = [self.bin / "tessera-run", plan, "--data", data or self.data, *ON_DEVICE, *options]
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, env={**self.env, **env})
         expect(done.returncode == code, f"{env} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout, done.stderr
@@ -150,7 +147,7 @@ def memory_that_is_needed_later_is_missed_before_any_step(c):
     for mebibytes in range(1, 40):
         log = c.folder / "log.jsonl"
         log.unlink(missing_ok=True)
-        command = [c.bin / "tessera-run", plan, "--data", c.data, *DEVICES, "--steps", "2", "--log", log]
+        command = [c.bin / "tessera-run", plan, "--data", c.data, *ON_DEVICE, "--steps", "2", "--log", log]
         done = subprocess.run([str(a) for a in command], capture_output=True, text=True, timeout=300,
                               env={**c.env, "TESSERA_EMULATOR_FAIL": f"memory:{mebibytes}"})
         if done.returncode == 0:
@@ -399,7 +396,7 @@ def sixteen_bits_train_as_in_the_reference(c):
             run = [c.bin / "tessera-run", plan, "--data", c.data, "--steps", steps, "--log", log, "--check-numerics", "stop",
                    *(("--f64",) if exact else ())]
             found = []
-            for device in (("--backend", "reference"), DEVICES):
+            for device in (("--backend", "reference"), ON_DEVICE):
                 log.unlink(missing_ok=True)
                 done = subprocess.run([str(a) for a in (*run, *device)], capture_output=True, text=True, timeout=300, env=c.env)
                 expect(done.returncode == 0, f"{name} {device}: {done.stderr}")
@@ -567,7 +564,7 @@ def what_is_not_finite_is_told_as_on_the_cpu(c):
 
     def told(plan, data, *options, device=True, code=3):
         command = [c.bin / "tessera-run", plan, "--data", data, "--epochs", "1", "--check-numerics", "stop", *options]
-        done = subprocess.run([str(a) for a in command + (DEVICES if device else [])], capture_output=True, text=True,
+        done = subprocess.run([str(a) for a in command + (list(ON_DEVICE) if device else [])], capture_output=True, text=True,
                               timeout=300, env=c.env)
         expect(done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return re.search(r"step \d.*$", done.stderr, re.M).group(0) if code else ""

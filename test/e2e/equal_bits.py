@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 
+from cases import ON_DEVICE, emulated
 from tensors import manifest_of, whole_tensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
@@ -165,21 +166,13 @@ def columns_of(network):
 assert ONCE.keys() == NETWORKS.keys() and {kind(c) for row in ONCE.values() for c in row} == {kind(c) for c in COLUMNS}
 
 
-ON_DEVICE = ("--device", "cuda", "--no-processes")  # collectives of emulated devices meet in one process
-
-
-def emulated(bin):
-    """The environment of programs on the emulated devices."""
-    return {"TESSERA_CUDA_MODULE": str(bin.parent / "lib" / "libtessera_emulator.so"),
-            "TESSERA_CACHE_DIR": str(bin.parent / "emulated-kernels")}
-
-
 class Refused(Exception):
     """What a program said that did not end with 0."""
 
 
-def run(*command, **env):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=3600, env=os.environ | env)
+def run(bin, *command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=3600,
+                          env=os.environ | emulated(bin))
     if done.returncode != 0:
         raise Refused((done.stdout + done.stderr).strip().splitlines()[-1])
     return done.stdout
@@ -192,7 +185,7 @@ class Table:
     def compile(self, file, options, mesh, mode, *more):
         self.count += 1
         plan = self.folder / f"plan{self.count}"
-        run(self.bin / "tessera-compile", file, "--train", "--reproducible", "--seed", 1, "--search-budget", 0.2, "--mesh", mesh,
+        run(self.bin, self.bin / "tessera-compile", file, "--train", "--reproducible", "--seed", 1, "--search-budget", 0.2, "--mesh", mesh,
             "--mode", mode, *(text for option in options.items() for text in option), *more, "-o", plan)
         return plan
 
@@ -200,9 +193,8 @@ class Table:
         """What the run computed: losses as text and digests of tensors, by name."""
         self.count += 1
         log, checkpoints = self.folder / f"log{self.count}", self.folder / f"checkpoints{self.count}"
-        run(self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", self.steps, "--log", log, "--checkpoint-dir",
-            checkpoints, "--keep", 1, "--threads", threads, *(ON_DEVICE if self.device == "cuda" else ()),
-            **(emulated(self.bin) if self.device == "cuda" else {}))
+        run(self.bin, self.bin / "tessera-run", plan, "--data", "synthetic", "--steps", self.steps, "--log", log, "--checkpoint-dir",
+            checkpoints, "--keep", 1, "--threads", threads, *(ON_DEVICE if self.device == "cuda" else ()))
         found = {f"loss {i}": repr(json.loads(line)["loss"]) for i, line in enumerate(log.read_text().splitlines())}
         self.last = checkpoints / f"step-{self.steps:08}"
         return found | {name: hashlib.sha256(tensor.tobytes()).hexdigest() for name, tensor in whole_tensors(self.last).items()}

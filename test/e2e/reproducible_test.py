@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from cases import Programs, case, main
+from cases import ON_DEVICE, Programs, case, main
 from tensors import whole_tensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
@@ -188,6 +188,22 @@ def verification_is_to_the_bit(c):
         plan = c.compile("lenet_train", mesh, mode, *options, *more)
         text = c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", 2, "--verify", *run)
         assert "verified: the plan computes what the unpartitioned program does, to the bit" in text, text
+
+
+@case
+def devices_train_alike(c):
+    """Emulated ones, in every precision, with graphs and without, and through the host."""
+    (c.folder / "cut.json").write_text(json.dumps(COLUMNS_THEN_ROWS))
+    meshes = ["data=4:data", "data=8:auto", ("data=2,model=2:semi-auto", "--strategy", c.folder / "cut.json")]
+    options = ("--dim", "batch=16", "--optimizer", "adamw:lr=0.001", "--clip-norm", "0.5")
+    for precision, run in (((), ()), (("--precision", "bf16"), ("--no-graphs",)), ((), ("--f64",))):
+        check_meshes(c, "mlp_train", (*options, *precision), meshes, steps=3, run=(*ON_DEVICE, *run))
+    check_meshes(c, "mlp_train", (*options, "--accumulate", "4"), ["stage=2,data=2:data"], steps=2, run=ON_DEVICE)
+    check_meshes(c, "lenet_train", options, ["data=4:data"], steps=2, run=ON_DEVICE)
+    plan = c.compile("mlp_train", "data=4", "data", *options)
+    assert not differences(c.train(plan, *ON_DEVICE, steps=2), c.train(plan, *ON_DEVICE, "--share-devices", steps=2))
+    text = c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", 2, "--verify", *ON_DEVICE)
+    assert "verified: the plan computes what the unpartitioned program does" in text and "to the bit" not in text, text
 
 
 @case
