@@ -214,9 +214,9 @@ void declare(CLI::App &app, CommandLine &c) {
          "zb-v (two stages on every rank, there and back; --accumulate at least twice the stage axis) or auto (the "
          "best that is found in the memory of 1f1b); or schedule=FILE.csv, an order as tessera-dump "
          "--schedule csv prints it. auto, with a number of ranks as --mesh and mode auto: stages, schedule, the mesh "
-         "of a "
-         "stage and, without --accumulate, the micro-batches are chosen, against no stages at all")
-      ->type_name("schedule=NAME|auto");
+         "of a stage and, unless their number is given, the micro-batches are chosen, against no stages at all. With "
+         "micro=N, as in schedule=1f1b,micro=8, it is the number of micro-batches, as --accumulate N")
+      ->type_name("[schedule=NAME|auto][,micro=N]");
   app.add_flag("--reproducible{8}", o.leaves,
                "The same bits on any number of ranks and under every strategy: a sum that may be cut is computed in L "
                "equal parts (a power of two, 8 unless given), which are added as one tree")
@@ -389,10 +389,12 @@ rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
         keep(value);
       if (compiler::PipelineOptions pipeline; name == "--pipeline") {
         pipeline = llvm::cantFail(compiler::parsePipeline(value)); // checkOptions has parsed it
-        if (pipeline.isFile()) {
+        if (pipeline.isFile())
           keep(pipeline.schedule);
-          value = "schedule=" + pipeline.schedule;
-        }
+        value = pipeline.isChosen() ? "auto" : "schedule=" + pipeline.schedule;
+        // Apart from the schedule, which another number of ranks may leave out.
+        if (pipeline.microBatches && app.count("--accumulate") == 0)
+          recipe.arguments.push_back("--accumulate=" + std::to_string(*pipeline.microBatches));
       }
       recipe.arguments.push_back(flag && value == "true" ? name : name + "=" + value);
     }
@@ -429,6 +431,19 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
+/// Takes the number of micro-batches from --accumulate, or from --pipeline. Where both have one, checkOptions compares
+/// them.
+void takeMicroBatches(CompileOptions &options, bool accumulates) {
+  options.chooseMicroBatches = !accumulates;
+  llvm::Expected<compiler::PipelineOptions> pipeline = compiler::parsePipeline(options.pipeline);
+  if (!pipeline)
+    return llvm::consumeError(pipeline.takeError()); // checkOptions says it
+  if (pipeline->microBatches && !accumulates) {
+    options.training.accumulate = *pipeline->microBatches;
+    options.chooseMicroBatches = false;
+  }
+}
+
 /// Checks the command line without reading files, and parses the texts of the tool's own options.
 llvm::Error complete(CommandLine &c, WhatIf &whatIf) {
   for (const std::string &text : c.dims)
@@ -460,7 +475,7 @@ int main(int argc, char **argv) {
   declare(app, c);
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
-  c.compile.chooseMicroBatches = app.count("--accumulate") == 0;
+  takeMicroBatches(c.compile, app.count("--accumulate") > 0);
   CompileWatch watch;
   if (c.accept)
     c.compile.stop = &rt::stopOnInterrupt("tessera-compile", [&watch] { return watch.search.running > 0; });

@@ -147,6 +147,25 @@ static llvm::Error checkPipeline(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
+/// Checks the number of micro-batches that --pipeline gives.
+static llvm::Error checkMicroBatches(const CompileOptions &options) {
+  const std::optional<int64_t> number =
+      llvm::cantFail(compiler::parsePipeline(options.pipeline)).microBatches; // checkPipeline has parsed it
+  if (!number)
+    return llvm::Error::success();
+  auto fail = [&](const std::string &why) {
+    return llvm::createStringError("--pipeline micro=" + std::to_string(*number) + ": " + why);
+  };
+  if (!options.train)
+    return fail("micro-batches are those of a training step; add --train, or leave it out");
+  if (*number < 1 || *number > kMostMicroBatches)
+    return fail("a step has 1 to " + std::to_string(kMostMicroBatches) + " micro-batches");
+  if (*number != options.training.accumulate)
+    return fail("--accumulate gives another number of micro-batches, " + std::to_string(options.training.accumulate) +
+                "; leave one of the two out");
+  return llvm::Error::success();
+}
+
 static llvm::Error checkInit(const compiler::ImportOptions &import) {
   if (auto rule = compiler::makeInitRule(import.initRule, {}, 0); !rule)
     return rule.takeError();
@@ -171,6 +190,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
     if (llvm::Error e = checkPipeline(options))
       return e;
   }
+  if (llvm::Error e = checkMicroBatches(options))
+    return e;
   if (llvm::Error e = checkLeaves(options))
     return e;
   if (llvm::Error e = checkProducts(options))

@@ -121,7 +121,8 @@ struct CompileOptions {
   std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
   bool train = false;        // compile a training step, else inference
   /// Of a mesh with stages (compiler/pipeline/Calls.h); empty: the defaults. "auto": of a number of ranks, of which
-  /// stages and the mesh of a stage are chosen.
+  /// stages and the mesh of a stage are chosen. If it says the number of micro-batches, `training.accumulate` is the
+  /// same.
   std::string pipeline;
   /// With the pipeline "auto", the number of micro-batches is chosen, too, of those that divide the batch.
   bool chooseMicroBatches = false;

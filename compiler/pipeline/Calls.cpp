@@ -14,6 +14,7 @@
 #include "strategies/pipeline/PipelineIO.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -36,21 +37,32 @@ static int chunksIn(llvm::StringRef schedule) {
 
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text) {
   PipelineOptions options;
-  if (text.trim() == "auto") {
-    options.schedule.clear();
-    return options;
-  }
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  llvm::StringSet<> given;
   for (llvm::StringRef part : parts) {
     auto [name, value] = part.split('=');
-    options.schedule = value.trim().str();
-    options.returns = options.schedule == "zb-v";
-    options.chunks = options.returns ? 2 : std::max(1, chunksIn(options.schedule));
-    if (name.trim() != "schedule" ||
-        (!llvm::is_contained(schedules(), options.schedule) && options.chunks == 1 && !options.isFile()))
+    name = name.trim();
+    value = value.trim();
+    bool good = false;
+    if (name == "micro") {
+      int64_t number = 0;
+      good = !value.getAsInteger(10, number);
+      options.microBatches = number;
+    } else if (part.trim() == "auto") {
+      name = "schedule"; // it is chosen as well
+      options.schedule.clear();
+      good = true;
+    } else if (name == "schedule") {
+      options.schedule = value.str();
+      options.returns = options.schedule == "zb-v";
+      options.chunks = options.returns ? 2 : std::max(1, chunksIn(options.schedule));
+      good = llvm::is_contained(schedules(), options.schedule) || options.chunks > 1 || options.isFile();
+    }
+    if (!good || !given.insert(name).second)
       return llvm::createStringError("--pipeline %s: expected schedule=NAME with %s or interleaved:V (2 to %d stages "
-                                     "on every rank), schedule=FILE.csv, or auto",
+                                     "on every rank), schedule=FILE.csv, or auto; and micro=N, if it says the number "
+                                     "of micro-batches",
                                      text.str().c_str(), llvm::join(schedules(), ", ").c_str(), graph::kMostChunks);
   }
   return options;

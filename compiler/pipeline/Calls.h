@@ -25,6 +25,7 @@ struct PipelineOptions {
   int chunks = 1;                                 // how many stages a rank has
   bool returns = false;                           // two of them, in the shape of a V
   std::optional<strategies::PipelineOrder> order; // what the file says
+  std::optional<int64_t> microBatches;            // how many, if the text says it
 
   /// Whether the stages themselves are to be chosen: the text "auto".
   bool isChosen() const { return schedule.empty(); }
@@ -33,8 +34,8 @@ struct PipelineOptions {
   strategies::StagePlaces places(int64_t devices) const { return {int(devices), chunks, returns}; }
 };
 
-/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv", or "auto" for stages that are to be chosen. Empty
-/// text: the defaults. Reads no file.
+/// "schedule=1f1b", "schedule=interleaved:2", "schedule=FILE.csv", or "auto" for stages that are to be chosen; and with
+/// it or alone "micro=8". Empty text: the defaults. Reads no file.
 llvm::Expected<PipelineOptions> parsePipeline(llvm::StringRef text);
 /// Reads the file of the schedule, if it is one. An error if so many devices cannot take so many micro-batches in this
 /// schedule.

@@ -473,7 +473,7 @@ def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
 def a_pipeline_goes_on_without_a_rank(c):
     """Started again it ends with the bits of the uninterrupted run. On fewer ranks it has other stages, as long as there are two,
     and then none; without stages there is no schedule of them."""
-    plan = c.compile(mesh="stage=2,data=2", mode="data", options=("--accumulate", 2, "--pipeline", "schedule=1f1b"))
+    plan = c.compile(mesh="stage=2,data=2", mode="data", options=("--pipeline", "micro=2,schedule=1f1b"))
     exact, steps = ("--f64", "--backend", "reference", "--checkpoint-every", 5), 80
     def losses(log):
         return {entry["step"]: entry["loss"] for entry in map(json.loads, filter(lambda line: line.endswith("}"),

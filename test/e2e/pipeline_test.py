@@ -111,6 +111,16 @@ def several_stages_on_a_rank(c):
 
 
 @case
+def the_number_of_micro_batches_beside_the_schedule(c):
+    for schedule, alone in (("schedule=1f1b,", "schedule=1f1b"), ("", "schedule=auto")):
+        plans = [c.compile("mlp_train", "stage=2,data=2", *how) for how in ((4, "--pipeline", alone), (None, "--pipeline", f"{schedule}micro=4"),
+                                                                           (4, "--pipeline", f"micro=4,{alone}"))]
+        for other in plans[1:]:
+            for file in ("rank0.plan", "rank3.plan", "compile.json"):
+                expect((other / file).read_bytes() == (plans[0] / file).read_bytes(), f"{schedule}micro=4: {file} differs")
+
+
+@case
 def a_cut_that_fits(c):
     # The first cut counts less than its arena needs; another one of the same strategies fits, with stages that are less even.
     mesh, options = "stage=2", ("--pipeline", "schedule=interleaved:2")
@@ -339,15 +349,16 @@ def stages_are_chosen(c):
     for name, tensor in tensors.items():
         expect(np.array_equal(tensor, uncut[1][name]), f"'{name}' differs")
     # The same without a plan, and with a number of micro-batches that is given.
-    command = (c.bin / "tessera-compile", model, "--mesh", 4, "--dim", "batch=32", "--train", *options, "--pipeline", "auto", "--seed", 1,
-               "--search-only")
+    command = (c.bin / "tessera-compile", model, "--mesh", 4, "--dim", "batch=32", "--train", *options, "--seed", 1, "--search-only",
+               "--pipeline")
     def found_by(*more):
-        return json.JSONDecoder().raw_decode(c.run(*command, "--json", *more))[0]  # warnings come behind it
-    found = found_by()
+        return json.JSONDecoder().raw_decode(c.run(*command, *more, "--json"))[0]  # warnings come behind it
+    found = found_by("auto")
     expect(found["stages"] == report["stages"] and found["pipeline"] == report["pipeline"], found["stages"])
-    found = found_by("--accumulate", 2)
+    found = found_by("auto", "--accumulate", 2)
     expect({one["micro_batches"] for one in found["stages"]["best"]} == {2}, found["stages"])
-    expect("cannot be cut in 3 micro-batches" in c.run(*command, "--accumulate", 3, code=1), "3 do not divide 32")
+    expect(found_by("auto,micro=2")["stages"] == found["stages"], "auto,micro=2 is not auto with --accumulate 2")
+    expect("cannot be cut in 3 micro-batches" in c.run(*command, "auto", "--accumulate", 3, code=1), "3 do not divide 32")
 
 
 @case
