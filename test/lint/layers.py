@@ -83,7 +83,7 @@ LAYERS = [
           "kernels: `reference` (the judge), `cpu` (oneDNN and own), `cuda`, `null`", "Backend.h"),
     Layer(f"{CUDA}/kernels", [], "CUDA C++ of fixed shape; CMake embeds it as text", "attention/Forward.cu"),
     Layer(f"{CUDA}/text", PLAN + ["runtime/backend/*", f"{CUDA}/kernels"], "CUDA C++ that is generated: pieces of kernels", "Source.h"),
-    Layer(f"{CUDA}/layout", PLAN + ["runtime/backend/*"], "tensors that are held with their rows further apart", "PaddedRows.h"),
+    Layer(f"{CUDA}/layout", PLAN + ["runtime/backend/*"], "tensors that lie elsewhere than the plan says: with their rows further apart, or small", "PaddedRows.h"),
     Layer(f"{CUDA}/bind", PLAN + ["runtime/backend/*", "runtime/device", f"{CUDA}/text", f"{CUDA}/kernels", f"{CUDA}/layout"],
           "from a call to device work, as plain data", "CudaKernel.h, Bind.cpp"),
     Layer(f"{CUDA}/join", PLAN + ["runtime/backend/*", "runtime/device", f"{CUDA}/text", f"{CUDA}/bind"],

@@ -134,3 +134,24 @@ TEST_CASE("parts of equal size are put behind each other by one launch") {
     CHECK(choices->front().actions.size() == step + 1);
   }
 }
+
+TEST_CASE("a loop does not wait for others where it would stand between rows") {
+  JoinedProgram c(7, {"generated loops of", "generated rows", "with loops over the results"});
+  c.tolerance = 1e-6;
+  const Shape full = {6, 40}, row = {6, 1}, column = {1, 40};
+  const uint32_t x = c.input(full), g = c.p.buffer(plan::F32, {40, 6}), sum = c.p.buffer(plan::F32, row),
+                 sums = c.p.buffer(plan::F32, {40}), y = c.output(full);
+  const auto update = [&](const Shape &shape, uint32_t by) {
+    const uint32_t w = c.input(shape);
+    c.wanted.push_back(w);
+    Loop(c.p, shape).in(w).in(by).constant(0.1).op("mul", {1, 2}).op("sub", {0, 3}).out(w, 4);
+  };
+  c.move(g, y);
+  c.p.kernel("transpose", {c.input({6, 40})}, {g}, {{"perm", Shape{1, 0}}});
+  update({40, 6}, g);
+  Loop(c.p, full).in(x).out(sum, 0, plan::SUM, row).out(sums, 0, plan::SUM, column);
+  update({40}, sums); // together with the first they would have to run before `y` is written, and behind these sums
+  Loop(c.p, full).in(x).in(sum, row).op("sub", {0, 1}).out(y, 2);
+  const std::vector<size_t> places = c.places();
+  CHECK(places[4] == places[2]);
+}

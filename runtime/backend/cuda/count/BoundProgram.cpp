@@ -4,6 +4,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/join/JoinSteps.h"
+#include "runtime/backend/cuda/layout/OwnPlaces.h"
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/plan/TimeOrder.h"
 
@@ -22,8 +23,10 @@ Result<BoundProgram> bindProgram(const plan::Plan &plan, int program, const Load
   const std::optional<PaddedRows> layouts = layoutsFor(plan, *shapes, options);
   TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, layouts ? layouts->layouts() : std::vector<Layout>(),
                                          reinterpret_cast<std::byte *>(base), buffers));
-  if (layouts)
+  if (layouts) {
     layouts->place(buffers, base + plan.arena_bytes());
+    OwnPlaces(plan).place(buffers, base + plan.arena_bytes() + layouts->bytes());
+  }
   const std::vector<ByteRange> ranges = byteRanges(buffers, base);
   const BufferUses uses(plan);
   BindOptions choice;

@@ -112,14 +112,17 @@ void joinAll(JoinedProgram &joins, const plan::Program &program, const std::vect
       joinFrom(FoundKernel::Kind::Product,
                [&](size_t s) { return attentionFrom(program, calls, s, uses, joins, options, by); });
   }
-  joinLoops(BatchOf::LastWrites);
-  if (which != Joins::Loops) {
+  const bool more = which != Joins::Loops;
+  if (more)
     joinFrom(FoundKernel::Kind::Rows, [&](size_t s) {
       std::optional<JoinedKernel> rows = rowsFrom(program, calls, s, ranges, uses, joins, options);
       if (rows)
         addSumLoops(*rows, program, calls, uses, joins, options);
       return rows;
     });
+  // Behind the rows: what waits for a batch could stand between them.
+  joinLoops(BatchOf::LastWrites);
+  if (more) {
     joinSums(SumsOf::Any);
     joinFrom(FoundKernel::Kind::Sums, [&](size_t s) { return sumsFrom(program, calls, s, uses, joins, options); });
   }

@@ -4,6 +4,7 @@
 #include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
+#include "runtime/backend/cuda/layout/OwnPlaces.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/backend/cuda/run/KernelNames.h"
 
@@ -66,7 +67,8 @@ Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> devic
 
 Status CudaPlan::allocate(const LoadOptions &options, const PaddedRows *layouts) {
   const size_t behind = plan().arena_bytes() * (options.widen ? 2 : 1);
-  const size_t bytes = behind + (layouts ? layouts->bytes() : 0);
+  const OwnPlaces places(plan());
+  const size_t bytes = behind + (layouts ? layouts->bytes() + places.bytes() : 0);
   shared_ = options.device.sharedArena;
   Result<DeviceMemory> arena =
       DeviceMemory::allocate(device_, bytes, shared_ ? MemoryKind::Shared : MemoryKind::Device);
@@ -83,8 +85,10 @@ Status CudaPlan::allocate(const LoadOptions &options, const PaddedRows *layouts)
   }));
   TESSERA_RETURN_IF_ERROR(placeBuffers(options.widen, layouts ? layouts->layouts() : std::vector<Layout>(),
                                        reinterpret_cast<std::byte *>(arena_.data())));
-  if (layouts)
+  if (layouts) {
     layouts->place(placedBuffers(), arena_.data() + behind);
+    places.place(placedBuffers(), arena_.data() + behind + layouts->bytes());
+  }
   return Status();
 }
 
