@@ -190,6 +190,16 @@ TEST_CASE("tensors that others cannot read row by row lie as the plan says") {
   }
 }
 
+TEST_CASE("rows that are held apart take at most half as much memory as the arena") {
+  for (const int64_t rows : {8192, 16384}) { // 34 MB of 70, or 68 of 104
+    Product c;
+    const uint32_t y = c.p.buffer(plan::F32, {rows, 1031});
+    c.p.kernel("matmul", {c.p.buffer(plan::BF16, {rows, 64}), c.p.buffer(plan::BF16, {64, 1031})}, {y},
+               {{"wide", int64_t(1)}});
+    CHECK(c.pitches()[y] == (rows == 8192 ? 1032 : 0));
+  }
+}
+
 TEST_CASE("a size along rows that is no multiple of 8 is multiplied in parts") {
   LibraryMatMul product = {};
   TesseraMatMul &w = product.what;

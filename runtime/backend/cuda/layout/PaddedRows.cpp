@@ -19,7 +19,7 @@ constexpr double kWorthLaunch = double(1 << 30);
 /// far tensors that share memory are kept, too.
 constexpr uint32_t kWindow = 64;
 /// Tensors behind the arena take at most this part of it.
-constexpr uint64_t kPart = 3;
+constexpr uint64_t kPart = 2;
 
 bool isProduct(const KernelCall &call) { return call.kernel && call.name() == "matmul"; }
 
