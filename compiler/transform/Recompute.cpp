@@ -312,11 +312,12 @@ private:
     return best;
   }
 
-  /// The cuts, and those between stages that the model file gives. So a stage computes again what is its own.
+  /// The cuts, and those between stages that the model file gives, each of which has memory of its own. So a stage
+  /// computes again what is its own, also where no other cut gains.
   std::vector<int> endAtStages(std::vector<int> cuts) const {
     int64_t stage = -1;
-    for (int p = 0; !cuts.empty() && p < cuts.back(); ++p)
-      if (const std::optional<int64_t> given = stageIn(forward_[p], kGivenStageAttr); given && *given > stage) {
+    for (int p = 0; p < int(forward_.size()); ++p)
+      if (const std::optional<int64_t> given = stageIn(forward_[size_t(p)], kGivenStageAttr); given && *given > stage) {
         if (stage >= 0)
           cuts.insert(llvm::lower_bound(cuts, p), p);
         stage = *given;
