@@ -1,8 +1,10 @@
-//===- DecomposeNorms.cpp - batch normalisation as reductions and arithmetic ---------------------===//
+//===- DecomposeNorms.cpp - normalisations as reductions and arithmetic --------------------------===//
 //
-// The pass writes batch normalisation as reductions over the global tensor and elementwise operators. So statistics are
-// over the global batch under every sharding: a cut batch gives partial sums, and the search decides where they are
-// reduced.
+// The pass writes batch normalisation and log_softmax as reductions over the global tensor and elementwise operators.
+// So statistics are over the global tensor under every sharding: a cut batch, or cut classes, give partial results, and
+// the search decides where they are reduced.
+//
+// Batch normalisation:
 //
 //   forward   mean = sum(x) / n;  var = sum((x - mean)^2) / n;  y = x * a + b
 //             with a = scale / sqrt(var + eps), b = bias - mean * a
@@ -16,11 +18,21 @@
 // affine in x with coefficients per channel, as in PyTorch's CPU kernels. Nothing of the last line is known before d
 // and s are, so that the pass over memory before it stores no part of it.
 //
+// log_softmax:
+//
+//   forward   m = max(x);  z = sum(e^-(m - x));  y = (x + -m) - log z
+//   backward  s = sum(dy);  dx = dy - e^y * s
+//
+// A loss picks one y of each line, so that dy is zero elsewhere. The loops of these lines compute y and dy again from x
+// and the targets, and neither is ever in memory. Again no two lines share an elementwise value of x.
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
 #include "dialects/graph/OpWriter.h"
 
 #include "mlir/Pass/Pass.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -92,6 +104,24 @@ public:
     op->replaceAllUsesWith(ValueRange{dx, dscale, s});
   }
 
+  void logSoftmax(LogSoftmaxOp op) {
+    Value x = op.getX();
+    const SmallVector<int64_t> dims{int64_t(op.getDim())};
+    Value max = named("/max").make<ReduceMaxOp>(x, dims, true);
+    Value below = named("/sum").sub(max, x);
+    Value powers = b_.unary<ExpOp>(b_.neg(below));
+    Value log = b_.unary<LogOp>(b_.reduceSum(powers, dims, true));
+    Value centred = named("/apply").add(x, b_.neg(max));
+    op->replaceAllUsesWith(ValueRange{named("").sub(centred, log)});
+  }
+
+  void logSoftmaxGrad(LogSoftmaxGradOp op) {
+    Value dy = op.getDy();
+    Value sum = named("/sum").reduceSum(dy, {int64_t(op.getDim())}, true);
+    Value share = named("/apply").mul(b_.unary<ExpOp>(op.getY()), sum);
+    op->replaceAllUsesWith(ValueRange{named("").sub(dy, share)});
+  }
+
 private:
   OpWriter &named(StringRef suffix) {
     b_.setName(base_ + suffix);
@@ -109,7 +139,7 @@ struct DecomposeNorms : impl::DecomposeNormsPassBase<DecomposeNorms> {
   void runOnOperation() override {
     SmallVector<Operation *> norms;
     getOperation().walk([&](Operation *op) {
-      if (isa<BatchNormOp, BatchNormGradOp>(op))
+      if (isa<BatchNormOp, BatchNormGradOp, LogSoftmaxOp, LogSoftmaxGradOp>(op))
         norms.push_back(op);
     });
     if (norms.empty())
@@ -117,10 +147,11 @@ struct DecomposeNorms : impl::DecomposeNormsPassBase<DecomposeNorms> {
     OpWriter writer(getOperation());
     for (Operation *op : norms) { // in program order, so that later norms share the constants of earlier ones
       Decomposer decomposer(writer, op);
-      if (auto norm = dyn_cast<BatchNormOp>(op))
-        decomposer.forward(norm);
-      else
-        decomposer.backward(cast<BatchNormGradOp>(op));
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](BatchNormOp norm) { decomposer.forward(norm); })
+          .Case([&](BatchNormGradOp norm) { decomposer.backward(norm); })
+          .Case([&](LogSoftmaxOp softmax) { decomposer.logSoftmax(softmax); })
+          .Case([&](LogSoftmaxGradOp softmax) { decomposer.logSoftmaxGrad(softmax); });
       op->erase();
     }
   }

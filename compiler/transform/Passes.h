@@ -4,7 +4,7 @@
 //
 //   graph-fuse-attention    before differentiation
 //   graph-lower-precision   mixed precision
-//   graph-decompose-norms   batch_norm and its gradient as reductions and arithmetic
+//   graph-decompose-norms   batch_norm, log_softmax and their gradients as reductions
 //   graph-simplify          merges and removes what the others left
 //   graph-round-products    chooses which sums of products are rounded before a loop reads them; mixed precision
 //   graph-index-limits      writes on inputs and targets the limit of their values

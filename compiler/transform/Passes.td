@@ -34,9 +34,9 @@ def LowerPrecisionPass : GraphPass<"graph-lower-precision"> {
 }
 
 def DecomposeNormsPass : GraphPass<"graph-decompose-norms"> {
-  let summary = "Writes batch_norm and batch_norm_grad as reductions and elementwise operators";
+  let summary = "Writes batch_norm, log_softmax and their gradients as reductions and elementwise operators";
   let description = [{
-    The reductions are over the global tensor, so statistics are over the global batch under every sharding.
+    The reductions are over the global tensor, so statistics are those of the whole tensor under every sharding.
     compiler/transform/DecomposeNorms.cpp has the formulas.
   }];
 }

@@ -166,7 +166,7 @@ LogicalResult verifyTraining(ModuleOp module) {
       return train.emitError("returns ") << losses << " losses";
   }
   WalkResult walk = module.walk([](Operation *op) {
-    if (!isa<BatchNormOp, BatchNormGradOp>(op))
+    if (!isa<BatchNormOp, BatchNormGradOp, LogSoftmaxOp, LogSoftmaxGradOp>(op))
       return WalkResult::advance();
     op->emitError("is not decomposed: run graph-decompose-norms before this pass");
     return WalkResult::interrupt();

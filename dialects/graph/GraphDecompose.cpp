@@ -38,7 +38,7 @@ private:
 
 } // namespace
 
-bool hasStatistics(Operation *op) { return llvm::isa<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(op); }
+bool hasStatistics(Operation *op) { return llvm::isa<SoftmaxOp, SoftmaxGradOp>(op); }
 
 Value decomposeStatistics(Operation *op, OpBuilder &builder) {
   Writer w(op, builder);
@@ -48,18 +48,9 @@ Value decomposeStatistics(Operation *op, OpBuilder &builder) {
         Value e = w.make<ExpOp>({w.make<SubOp>({o.getX(), max})});
         return w.make<DivOp>({e, w.reduce<ReduceSumOp>(e, o.getDim())});
       })
-      .Case<LogSoftmaxOp>([&](LogSoftmaxOp o) {
-        Value s = w.make<SubOp>({o.getX(), w.reduce<ReduceMaxOp>(o.getX(), o.getDim())});
-        Value sum = w.reduce<ReduceSumOp>(w.make<ExpOp>({s}), o.getDim());
-        return w.make<SubOp>({s, w.make<LogOp>({sum})});
-      })
       .Case<SoftmaxGradOp>([&](SoftmaxGradOp o) {
         Value dot = w.reduce<ReduceSumOp>(w.make<MulOp>({o.getDy(), o.getY()}), o.getDim());
         return w.make<MulOp>({o.getY(), w.make<SubOp>({o.getDy(), dot})});
-      })
-      .Case<LogSoftmaxGradOp>([&](LogSoftmaxGradOp o) {
-        Value sum = w.reduce<ReduceSumOp>(o.getDy(), o.getDim());
-        return w.make<SubOp>({o.getDy(), w.make<MulOp>({w.make<ExpOp>({o.getY()}), sum})});
       })
       .Default([](Operation *) { return Value(); });
 }

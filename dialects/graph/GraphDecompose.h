@@ -7,7 +7,8 @@
 
 namespace tessera::graph {
 
-/// Whether decomposeStatistics can write it in parts: softmax and its kin, which a device runs as loops along rows.
+/// Whether decomposeStatistics can write it in parts: softmax and its gradient, which a device runs as loops along
+/// rows.
 bool hasStatistics(mlir::Operation *op);
 
 /// Writes an operator whose rule has `stat` factors as reductions (which keep their dimensions) and elementwise

@@ -133,5 +133,3 @@ func.func @attention_grad_dropout_grouped(%dy: tensor<2x4x4x2xf32>, %q: tensor<2
 
 func.func @softmax(%x: tensor<4x8x4xf32>) -> tensor<4x8x4xf32> { %y = graph.softmax %x {dim = 1 : i64} : (tensor<4x8x4xf32>) -> tensor<4x8x4xf32> return %y : tensor<4x8x4xf32> }
 func.func @softmax_grad(%dy: tensor<4x8x4xf32>, %y: tensor<4x8x4xf32>) -> tensor<4x8x4xf32> { %dx = graph.softmax_grad %dy, %y {dim = 1 : i64} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32> return %dx : tensor<4x8x4xf32> }
-func.func @log_softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.log_softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
-func.func @log_softmax_grad(%dy: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> { %dx = graph.log_softmax_grad %dy, %y {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> return %dx : tensor<4x8xf32> }

@@ -96,5 +96,3 @@ func.func @attention_grad_dropout_grouped(%dy: tensor<3x5x4x2xf32>, %q: tensor<3
 func.func @softmax(%x: tensor<5x7x5xf32>) -> tensor<5x7x5xf32> { %y = graph.softmax %x {dim = 1 : i64} : (tensor<5x7x5xf32>) -> tensor<5x7x5xf32> return %y : tensor<5x7x5xf32> }
 func.func @softmax_units(%x: tensor<2x6x2xf32>) -> tensor<2x6x2xf32> { %y = graph.softmax %x {dim = 1 : i64} : (tensor<2x6x2xf32>) -> tensor<2x6x2xf32> return %y : tensor<2x6x2xf32> }
 func.func @softmax_grad(%dy: tensor<5x7x5xf32>, %y: tensor<5x7x5xf32>) -> tensor<5x7x5xf32> { %dx = graph.softmax_grad %dy, %y {dim = 1 : i64} : (tensor<5x7x5xf32>, tensor<5x7x5xf32>) -> tensor<5x7x5xf32> return %dx : tensor<5x7x5xf32> }
-func.func @log_softmax(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.log_softmax %x {dim = 1 : i64} : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
-func.func @log_softmax_grad(%dy: tensor<5x7xf32>, %y: tensor<5x7xf32>) -> tensor<5x7xf32> { %dx = graph.log_softmax_grad %dy, %y {dim = 1 : i64} : (tensor<5x7xf32>, tensor<5x7xf32>) -> tensor<5x7xf32> return %dx : tensor<5x7xf32> }

@@ -37,3 +37,28 @@ func.func @f(%x: tensor<4x3x2x2xf32>, %dy: tensor<4x3x2x2xf32>, %s: tensor<3xf32
 // CHECK:       %[[DX:.*]] = graph.mul %[[C]], %[[AS]] {graph.grad_of = "bn1", graph.name = "bn1.grad"}
 // CHECK:       return %[[Y]], %[[DX]], %{{.*}}, %[[DB]]
 // CHECK-NOT:   graph.batch_norm
+
+// A maximum, a sum, and what follows from them.
+// CHECK-LABEL: func.func @log_softmax
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32>, %[[DY:[a-z0-9]+]]: tensor<4x8xf32>
+func.func @log_softmax(%x: tensor<4x8xf32>, %dy: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  // CHECK-NEXT: %[[M:.*]] = graph.reduce_max %[[X]] {dims = array<i64: 1>, graph.name = "loss/max", keepdims = true}
+  // CHECK-NEXT: %[[B:.*]] = graph.sub %[[M]], %[[X]]
+  // CHECK-NEXT: %[[N:.*]] = graph.neg %[[B]]
+  // CHECK-NEXT: %[[E:.*]] = graph.exp %[[N]]
+  // CHECK-NEXT: %[[Z:.*]] = graph.reduce_sum %[[E]] {dims = array<i64: 1>, graph.name = "loss/sum{{.*}}", keepdims = true}
+  // CHECK-NEXT: %[[L:.*]] = graph.log %[[Z]]
+  // What is applied shares nothing with the sum, so that nothing of it is kept.
+  // CHECK-NEXT: %[[O:.*]] = graph.neg %[[M]]
+  // CHECK-NEXT: %[[C:.*]] = graph.add %[[X]], %[[O]]
+  // CHECK-NEXT: %[[Y:.*]] = graph.sub %[[C]], %[[L]] {graph.name = "loss"}
+  %y = graph.log_softmax %x {dim = 1 : i64, graph.name = "loss"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: %[[S:.*]] = graph.reduce_sum %[[DY]] {dims = array<i64: 1>, graph.grad_of = "loss", graph.name = "loss.grad/sum", keepdims = true}
+  // CHECK-NEXT: %[[P:.*]] = graph.exp %[[Y]]
+  // CHECK-NEXT: %[[PS:.*]] = graph.mul %[[P]], %[[S]]
+  // CHECK-NEXT: %[[DX:.*]] = graph.sub %[[DY]], %[[PS]] {graph.grad_of = "loss", graph.name = "loss.grad"}
+  %dx = graph.log_softmax_grad %dy, %y {dim = 1 : i64, graph.name = "loss.grad", graph.grad_of = "loss"}
+    : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: return %[[Y]], %[[DX]]
+  return %y, %dx : tensor<4x8xf32>, tensor<4x8xf32>
+}

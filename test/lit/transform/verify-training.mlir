@@ -71,6 +71,14 @@ func.func @infer(%x: tensor<2x3x4x4xf32> {graph.role = "input", graph.name = "x"
 }
 
 // -----
+func.func @infer(%x: tensor<4x8xf32> {graph.role = "input", graph.name = "x"})
+    -> (tensor<4x8xf32> {graph.role = "output", graph.name = "y"}) {
+  // expected-error @below {{is not decomposed: run graph-decompose-norms before this pass}}
+  %y = graph.log_softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
 func.func @train(%s: tensor<i64> {graph.role = "step", graph.name = "step"},
                  %x: tensor<f32> {graph.role = "input", graph.name = "x"},
                  %t: tensor<f32> {graph.role = "target", graph.name = "target"},

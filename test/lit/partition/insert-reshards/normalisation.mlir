@@ -45,9 +45,9 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
   func.func @rows(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, data]">})
       -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, -]">}) {
     // CHECK-NEXT: %[[X:.*]] = dist.reshard %arg0 from <"[-, data]"> to <"[data, -]">
-    // CHECK-NEXT: %[[Y:.*]] = graph.log_softmax %[[X]]
+    // CHECK-NEXT: %[[Y:.*]] = graph.softmax %[[X]]
     // CHECK-NEXT: return %[[Y]]
-    %y = graph.log_softmax %x {dim = 1 : i64, dist.strategy = #dist.strategy<"d0=data">}
+    %y = graph.softmax %x {dim = 1 : i64, dist.strategy = #dist.strategy<"d0=data">}
       : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
   }

@@ -25,9 +25,9 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
   // CHECK-LABEL: func.func @rows
   func.func @rows(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, -]">})
       -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, -]">}) {
-    // CHECK-NEXT: %[[Y:.*]] = graph.log_softmax %arg0 {dim = 1 : i64, {{.*}} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    // CHECK-NEXT: %[[Y:.*]] = graph.softmax %arg0 {dim = 1 : i64, {{.*}} : (tensor<2x8xf32>) -> tensor<2x8xf32>
     // CHECK-NEXT: return %[[Y]]
-    %y = graph.log_softmax %x {dim = 1 : i64, dist.strategy = #dist.strategy<"d0=data">}
+    %y = graph.softmax %x {dim = 1 : i64, dist.strategy = #dist.strategy<"d0=data">}
       : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
   }
