@@ -501,8 +501,6 @@ Status checkKernel(const KernelCall &call) {
       {"orthonormalize", checkOrthonormalize},
       {"softmax", checkSoftmax},
       {"softmax_grad", checkSoftmax},
-      {"log_softmax", checkSoftmax},
-      {"log_softmax_grad", checkSoftmax},
       {"attention", checkAttention},
       {"attention_grad", checkAttention},
   };

@@ -33,11 +33,9 @@ float maximumOf(const float *x, int64_t n) { return vectorOps().largest(x, n); }
 
 /// The functions of one line. `t` is a line of scratch.
 struct SoftmaxLine {
-  VectorFn exp = vectorOps().find(VectorOp::Exp, 0);
   VectorFn sub = vectorOps().find(VectorOp::Sub, 2);     // vector - lanes
   VectorFn scale = vectorOps().find(VectorOp::Mul, 2);   // vector * lanes
   VectorFn product = vectorOps().find(VectorOp::Mul, 0); // vector * vector
-  VectorFn fnma = vectorOps().find(VectorOp::Fnma, 2);   // c - a * lanes
 
   LineTotals totals(const float *x, float *y, int64_t n) const {
     const float maximum = maximumOf(x, n);
@@ -47,11 +45,6 @@ struct SoftmaxLine {
   }
   void exponential(const float *x, float a, float *y, int64_t n) const { vectorOps().expSum(y, x, a, n); }
   void softmax(const float *x, const float *, float *y, float *, int64_t n) const { totals(x, y, n); }
-  void logSoftmax(const float *x, const float *, float *y, float *t, int64_t n) const {
-    sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
-    exp(t, y, nullptr, nullptr, n);
-    sub(y, y, Lanes(float(std::log(sumOf(t, n)))).v, nullptr, n);
-  }
   void softmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
     product(t, dy, y, nullptr, n);
     softmaxGradOf(dy, y, float(sumOf(t, n)), dx, n);
@@ -59,10 +52,6 @@ struct SoftmaxLine {
   void softmaxGradOf(const float *dy, const float *y, float a, float *dx, int64_t n) const {
     sub(dx, dy, Lanes(a).v, nullptr, n);
     product(dx, dx, y, nullptr, n);
-  }
-  void logSoftmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
-    exp(t, y, nullptr, nullptr, n);
-    fnma(dx, t, Lanes(float(sumOf(dy, n))).v, dy, n);
   }
 };
 
@@ -93,10 +82,7 @@ BindResult bind(const KernelCall &call) {
   const float *a = call.inputs[0].as<float>();
   const float *b = call.inputs.size() > 1 ? call.inputs[1].as<float>() : nullptr;
   float *y = call.outputs[0].as<float>();
-  auto line = call.name() == "softmax"        ? &SoftmaxLine::softmax
-              : call.name() == "log_softmax"  ? &SoftmaxLine::logSoftmax
-              : call.name() == "softmax_grad" ? &SoftmaxLine::softmaxGrad
-                                              : &SoftmaxLine::logSoftmaxGrad;
+  auto line = call.name() == "softmax" ? &SoftmaxLine::softmax : &SoftmaxLine::softmaxGrad;
   const int64_t lineFloats = (g.extent + kLanes - 1) / kLanes * kLanes, lineCount = g.outer * g.inner;
   const int64_t copies = g.inner == 1 ? 1 : 4; // scratch, operands and result
   int threads = lineCount * g.extent < (16 << 10) ? 1 : call.threads;
@@ -144,7 +130,7 @@ double dotLine(const float *a, const float *b, int64_t n) {
 }
 
 void registerVectorSoftmax(KernelRegistry &registry) {
-  for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"})
+  for (const char *name : {"softmax", "softmax_grad"})
     registry.add(name, {"lines", accepts, bind});
 }
 

@@ -40,19 +40,6 @@ public:
     reciprocal_(total_, total_, nullptr, nullptr, c.n);
     forRows(c, [&](int64_t e) { mul_(y + e, y + e, total_, nullptr, c.n); });
   }
-  void logSoftmax(Columns c, const float *x, const float *, float *y) {
-    maxima(c, x);
-    addUp(c, [&](int64_t e) {
-      sub_(row_, x + e, top_, nullptr, c.n);
-      exp_(row_, row_, nullptr, nullptr, c.n);
-      return row_;
-    });
-    log_(total_, total_, nullptr, nullptr, c.n);
-    forRows(c, [&](int64_t e) {
-      sub_(y + e, x + e, top_, nullptr, c.n);
-      sub_(y + e, y + e, total_, nullptr, c.n);
-    });
-  }
   void softmaxGrad(Columns c, const float *dy, const float *y, float *dx) {
     addUp(c, [&](int64_t e) {
       mul_(row_, dy + e, y + e, nullptr, c.n);
@@ -61,13 +48,6 @@ public:
     forRows(c, [&](int64_t e) {
       sub_(row_, dy + e, total_, nullptr, c.n);
       mul_(dx + e, row_, y + e, nullptr, c.n);
-    });
-  }
-  void logSoftmaxGrad(Columns c, const float *dy, const float *y, float *dx) {
-    addUp(c, [&](int64_t e) { return dy + e; });
-    forRows(c, [&](int64_t e) {
-      exp_(row_, y + e, nullptr, nullptr, c.n);
-      fnma_(dx + e, row_, total_, dy + e, c.n);
     });
   }
 
@@ -87,10 +67,9 @@ private:
     std::copy_n(sums_, c.n, total_);
   }
 
-  VectorFn exp_ = vectorOps().find(VectorOp::Exp, 0), log_ = vectorOps().find(VectorOp::Log, 0);
+  VectorFn exp_ = vectorOps().find(VectorOp::Exp, 0);
   VectorFn max_ = vectorOps().find(VectorOp::Max, 0), reciprocal_ = vectorOps().find(VectorOp::Reciprocal, 0);
   VectorFn sub_ = vectorOps().find(VectorOp::Sub, 0), mul_ = vectorOps().find(VectorOp::Mul, 0);
-  VectorFn fnma_ = vectorOps().find(VectorOp::Fnma, 0); // c - a * b
   double *sums_;
   float *top_, *total_, *row_;
 };
@@ -107,10 +86,7 @@ BindResult bind(const KernelCall &call) {
   const float *a = call.inputs[0].as<float>();
   const float *b = call.inputs.size() > 1 ? call.inputs[1].as<float>() : nullptr;
   float *y = call.outputs[0].as<float>();
-  auto function = call.name() == "softmax"        ? &SoftmaxColumns::softmax
-                  : call.name() == "log_softmax"  ? &SoftmaxColumns::logSoftmax
-                  : call.name() == "softmax_grad" ? &SoftmaxColumns::softmaxGrad
-                                                  : &SoftmaxColumns::logSoftmaxGrad;
+  auto function = call.name() == "softmax" ? &SoftmaxColumns::softmax : &SoftmaxColumns::softmaxGrad;
   const int64_t most = std::clamp(kTogether / g.extent / kLanes * kLanes, kLanes, kMostColumns);
   const int64_t blocks = (g.inner + most - 1) / most, count = g.outer * blocks;
   const int threads = int(std::min<int64_t>(call.threads, call.outputs[0].elements() < kTogether ? 1 : count));
@@ -133,7 +109,7 @@ BindResult bind(const KernelCall &call) {
 } // namespace
 
 void registerColumnSoftmax(KernelRegistry &registry) {
-  for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"})
+  for (const char *name : {"softmax", "softmax_grad"})
     registry.add(name, {"columns", accepts, bind});
 }
 

@@ -1,4 +1,4 @@
-// softmax, log_softmax and their gradients: line by line along the dimension.
+// softmax and its gradient: line by line along the dimension.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
@@ -18,26 +18,12 @@ template <typename T> struct Lines {
     for (int64_t i = 0; i < n; ++i)
       y[i * s] = static_cast<T>(std::exp(double(x[i * s]) - top) / sum);
   }
-  static void logSoftmax(const T *x, const T *, T *y, int64_t n, int64_t s) {
-    double top = maximum(x, n, s), sum = 0;
-    for (int64_t i = 0; i < n; ++i)
-      sum += std::exp(double(x[i * s]) - top);
-    for (int64_t i = 0; i < n; ++i)
-      y[i * s] = static_cast<T>(double(x[i * s]) - top - std::log(sum));
-  }
   static void softmaxGrad(const T *dy, const T *y, T *dx, int64_t n, int64_t s) {
     double sum = 0;
     for (int64_t i = 0; i < n; ++i)
       sum += double(dy[i * s]) * double(y[i * s]);
     for (int64_t i = 0; i < n; ++i)
       dx[i * s] = static_cast<T>(double(y[i * s]) * (double(dy[i * s]) - sum));
-  }
-  static void logSoftmaxGrad(const T *dy, const T *y, T *dx, int64_t n, int64_t s) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; ++i)
-      sum += double(dy[i * s]);
-    for (int64_t i = 0; i < n; ++i)
-      dx[i * s] = static_cast<T>(double(dy[i * s]) - std::exp(double(y[i * s])) * sum);
   }
   /// Subtracting the maximum keeps e^x in range.
   static double maximum(const T *x, int64_t n, int64_t s) {
@@ -52,15 +38,12 @@ BindResult bindSoftmax(const KernelCall &call) {
   AxisGeometry g = *axisGeometry(call);
   TensorView a = call.inputs[0], b = call.inputs.size() > 1 ? call.inputs[1] : TensorView();
   TensorView y = call.outputs[0];
-  const std::string &name = call.name();
+  const bool gradient = call.name() == "softmax_grad";
   int threads = call.threads;
   auto run = [=](std::byte *) {
     auto typed = [&](auto tag) {
       using T = decltype(tag);
-      auto *function = name == "softmax"        ? Lines<T>::softmax
-                       : name == "log_softmax"  ? Lines<T>::logSoftmax
-                       : name == "softmax_grad" ? Lines<T>::softmaxGrad
-                                                : Lines<T>::logSoftmaxGrad;
+      auto *function = gradient ? Lines<T>::softmaxGrad : Lines<T>::softmax;
       parallelFor(threads, g.outer * g.inner, [&](int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
           int64_t at = line / g.inner * g.extent * g.inner + line % g.inner;
@@ -76,7 +59,7 @@ BindResult bindSoftmax(const KernelCall &call) {
 } // namespace
 
 void registerReferenceSoftmax(KernelRegistry &registry) {
-  for (const char *name : {"softmax", "softmax_grad", "log_softmax", "log_softmax_grad"})
+  for (const char *name : {"softmax", "softmax_grad"})
     addFloatKernel<bindSoftmax>(registry, name);
 }
 

@@ -36,9 +36,7 @@ const std::set<std::string> kChanges = {
     "conv_weight_grad by 1x1: threads",
     // lines that are pieces of memory, where one element is left behind them, go to other code
     "softmax: n to few",
-    "log_softmax: n to few",
     "softmax_grad: n to few",
-    "log_softmax_grad: n to few",
     "reduce_sum of columns: k", // chunks of rows follow from the number of columns
     "reduce_sum of columns: k to few",
 };

@@ -158,7 +158,7 @@ TEST_CASE("what runs along rows reads and writes them where they are held apart"
       if (c.p.plan().bindings(i).buffer() == uint32_t(b))
         c.p.plan().mutable_bindings()->DeleteSubrange(i, 1);
   c.p.kernel("matmul", {x, w}, {logits}, {{"transpose_b", int64_t(1)}, {"wide", int64_t(1)}});
-  c.p.kernel("log_softmax", {logits}, {logs}, {{"dim", int64_t(2)}});
+  c.p.kernel("softmax", {logits}, {logs}, {{"dim", int64_t(2)}});
   Loop loop(c.p, rows);
   loop.in(logs).in(scale, {4, 128, 1}).op("mul", {0, 1}).out(gradient, 2).out(sums, 0, plan::SUM, {4, 128, 1});
   c.p.kernel("matmul", {gradient, w}, {dx}, {{"wide", int64_t(1)}});

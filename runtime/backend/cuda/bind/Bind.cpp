@@ -127,8 +127,6 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
       {"orthonormalize", single(bindOrthonormalize)},
       {"softmax", single(bindSoftmax)},
       {"softmax_grad", single(bindSoftmax)},
-      {"log_softmax", single(bindSoftmax)},
-      {"log_softmax_grad", single(bindSoftmax)},
       {"max_pool", single(bindPool)},
       {"max_pool_grad", single(bindPool)},
       {"avg_pool", single(bindPool)},

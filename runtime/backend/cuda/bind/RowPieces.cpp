@@ -17,6 +17,7 @@ public:
     pieces_.emplace_back();
     pieces_.back().code.domain = full_;
   }
+  /// Before any operator of the piece: what it reads has the first numbers.
   uint32_t operand(const KernelCall &call, size_t i) {
     piece().inputs.push_back({std::nullopt, i});
     piece().code.inputs.push_back({call.inputs[i].dtype, full_, call.inputs[i].layout.pitch});
@@ -67,8 +68,7 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
     return {};
   const plan::DType stored = call.outputs[0].dtype, type = stored == plan::F64 ? plan::F64 : plan::F32;
   std::vector<RowPiece> pieces;
-  const std::string &name = call.name();
-  if (name == "softmax" || name == "log_softmax") {
+  if (call.name() == "softmax") {
     {
       Piece top(pieces, g);
       top.reduced(top.operand(call, 0), plan::MAX, type);
@@ -81,32 +81,19 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
       sum.result(e, type);
     }
     Piece last(pieces, g);
-    if (name == "softmax") {
-      const uint32_t e = last.made(1, 1), sum = last.made(1, 0), inverse = last.op(Op::Reciprocal, plan::F64, {sum});
-      last.result(last.op(Op::Mul, type, {e, last.op(Op::Cast, type, {inverse})}), call);
-    } else {
-      const uint32_t x = last.operand(call, 0), top = last.made(0, 0), sum = last.made(1, 0),
-                     log = last.op(Op::Log, plan::F64, {sum}), below = last.op(Op::Sub, type, {x, top});
-      last.result(last.op(Op::Sub, type, {below, last.op(Op::Cast, type, {log})}), call);
-    }
+    const uint32_t e = last.made(1, 1), sum = last.made(1, 0), inverse = last.op(Op::Reciprocal, plan::F64, {sum});
+    last.result(last.op(Op::Mul, type, {e, last.op(Op::Cast, type, {inverse})}), call);
     return pieces;
   }
-  const bool log = name == "log_softmax_grad";
   {
     Piece sum(pieces, g);
     const uint32_t dy = sum.operand(call, 0), y = sum.operand(call, 1), wide = sum.op(Op::Cast, plan::F64, {dy});
-    sum.reduced(log ? wide : sum.op(Op::Mul, plan::F64, {wide, sum.op(Op::Cast, plan::F64, {y})}), plan::SUM,
-                plan::F64);
+    sum.reduced(sum.op(Op::Mul, plan::F64, {wide, sum.op(Op::Cast, plan::F64, {y})}), plan::SUM, plan::F64);
   }
   Piece last(pieces, g);
   const uint32_t dy = last.operand(call, 0), y = last.operand(call, 1),
                  sum = last.op(Op::Cast, type, {last.made(0, 0)});
-  uint32_t dx;
-  if (log)
-    dx = last.op(Op::Sub, type, {dy, last.op(Op::Mul, type, {last.op(Op::Exp, type, {y}), sum})});
-  else
-    dx = last.op(Op::Mul, type, {y, last.op(Op::Sub, type, {dy, sum})});
-  last.result(dx, call);
+  last.result(last.op(Op::Mul, type, {y, last.op(Op::Sub, type, {dy, sum})}), call);
   return pieces;
 }
 
@@ -128,7 +115,7 @@ std::vector<RowPiece> rowPieces(const KernelCall &call) {
     for (const TensorView &view : *views)
       blocks = blocks || !view.layout.inner.empty();
   const std::string &name = call.name();
-  if (name == "softmax" || name == "softmax_grad" || name == "log_softmax" || name == "log_softmax_grad")
+  if (name == "softmax" || name == "softmax_grad")
     return blocks ? std::vector<RowPiece>() : softmaxPieces(call);
   if (!isExpressionKernel(name))
     return {};

@@ -1,7 +1,7 @@
 //===- RowPieces.h - calls as loops over rows -----------------------------------------------------------===//
 //
-// What can be part of a chain of rows (RowChain.h): a loop with its reductions is one piece; softmax, log_softmax and
-// their gradients along the last dimension are what they would be in pieces.
+// What can be part of a chain of rows (RowChain.h): a loop with its reductions is one piece; softmax and its
+// gradient along the last dimension are what they would be in pieces.
 //
 //   softmax x -> y     =>   x -> max over the row: t  ·  x, t -> e = exp(x - t), sum over the row: s  ·  e, s -> y = e
 //   / s

@@ -1,5 +1,4 @@
-// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64, all else in the type
-// of the call.
+// softmax and its gradient: one block per line along the dimension, sums in F64, all else in the type of the call.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
@@ -20,28 +19,20 @@ CudaKernel bindSoftmax(const KernelCall &call) {
   uint32_t block = 32;
   while (block < 256 && block < g.extent)
     block *= 2;
-  const std::string &name = call.name();
-  const bool forward = name == "softmax" || name == "log_softmax";
+  const bool forward = call.name() == "softmax";
   Constants constants = {{"LINES", wide(lines)},
                          {"EXTENT", wide(g.extent)},
                          {"INNER", wide(g.inner)},
                          {"BLOCK", std::to_string(block)},
                          {"T", memoryType(call.outputs[0].dtype)},
                          {"LOWEST", "__longlong_as_double((i64)0xfff0000000000000ull)"}, // -infinity
-                         {"NEEDS_MAXIMUM", forward ? "1" : "0"},
-                         {"NEEDS_LOG", name == "log_softmax" ? "1" : "0"}};
-  if (name == "softmax") {
+                         {"NEEDS_MAXIMUM", forward ? "1" : "0"}};
+  if (forward) {
     constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
     constants.push_back({"RESULT(i)", "op_exp((T)(p[i] - top)) * (T)(1.0 / sum)"});
-  } else if (name == "log_softmax") {
-    constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
-    constants.push_back({"RESULT(i)", "(T)(p[i] - top) - (T)log_sum"});
-  } else if (name == "softmax_grad") { // a = dy, b = y
+  } else { // a = dy, b = y
     constants.push_back({"FIRST(i)", "(double)p[i] * (double)q[i]"});
     constants.push_back({"RESULT(i)", "q[i] * (p[i] - (T)sum)"});
-  } else {
-    constants.push_back({"FIRST(i)", "p[i]"});
-    constants.push_back({"RESULT(i)", "p[i] - op_exp(q[i]) * (T)sum"});
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
   kernel.actions.push_back(

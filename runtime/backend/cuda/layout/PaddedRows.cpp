@@ -139,7 +139,7 @@ private:
     const std::string &name = call.name();
     if (name == "matmul")
       return true;
-    if (name == "softmax" || name == "softmax_grad" || name == "log_softmax" || name == "log_softmax_grad")
+    if (name == "softmax" || name == "softmax_grad")
       return axisGeometry(call)->inner == 1;
     if (!isExpressionKernel(name))
       return false;
