@@ -14,6 +14,8 @@ constexpr int64_t kThreadsAgain = 512;   // where a row is computed anew: with m
 constexpr int64_t kEveryProcessor = 132; // rows of which a block does one at a time
 constexpr int64_t kAccessBytes = 16;     // the most that a thread moves at once
 constexpr int64_t kLanesOfSlice = 64;    // threads of a block for the same part of a row: whole lines of memory
+/// Registers for what a thread of a block of kMostThreads reads at once: of its 64 the rest is for what it computes.
+constexpr int64_t kMostRead = 24;
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 /// The same where there are sums of columns, each of two words: enough for four columns of a layer normalisation's
@@ -389,11 +391,15 @@ private:
   /// Sets the number of threads per row; false if the values that a thread must hold do not fit.
   bool allot() {
     std::vector<int64_t> held(size_t(chain_.phases), 0); // after each phase
+    std::vector<int64_t> read(size_t(chain_.phases), 0); // in each phase, of all columns at once
     auto words = [](plan::DType type) { return valueClass(type) == ValueClass::F32 ? 1 : 2; };
     for (const RowValue &v : chain_.values)
-      if (v.live && v.wide)
+      if (v.live && v.wide) {
         for (int p = v.phase; p < v.lastPhase; ++p)
           held[size_t(p)] += words(v.type);
+        if (v.kind == RowValue::Kind::Load)
+          read[size_t(v.phase)] += words(v.type);
+      }
     int64_t most = *std::max_element(held.begin(), held.end()), once = 0, ofColumns = 0;
     for (const RowSum &sum : chain_.sums)
       (sum.of == RowSum::Of::Column ? ofColumns : once) += 2;
@@ -406,7 +412,8 @@ private:
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
     while (threads < kMostThreads && each() > 1 && each() * most + once > wordsFor(threads))
       threads *= 2;
-    chain_.again = each() * std::max<int64_t>(most, 1) + once > wordsFor(threads);
+    chain_.again = each() * std::max<int64_t>(most, 1) + once > wordsFor(threads) ||
+                   (threads == kMostThreads && each() * *std::max_element(read.begin(), read.end()) > kMostRead);
     if (chain_.again && !canRepeat(once))
       return false;
     if (chain_.again) {
