@@ -35,12 +35,16 @@ struct JoinedProgram {
       values.push_back(double(float(mean + deviation * (double(random() % 2000) / 999.0 - 1))));
     return b;
   }
-  /// A buffer that is bound to the outside.
-  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
-    const uint32_t b = p.buffer(type, shape);
+  /// Binds `b` to the outside. It lies where the plan says then (OwnPlaces.h).
+  void show(uint32_t b) {
     plan::Binding &binding = *p.plan().add_bindings();
     binding.set_role(plan::OUTPUT);
     binding.set_buffer(b);
+  }
+  /// A buffer that is bound to the outside.
+  uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
+    const uint32_t b = p.buffer(type, shape);
+    show(b);
     wanted.push_back(b);
     return b;
   }

@@ -176,6 +176,8 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   c.exponentials();
   c.move(c.half, c.sum);
   c.move(c.y, c.bias);
+  for (const uint32_t b : {c.half, c.sum, c.bias})
+    c.show(b);
   CHECK(c.places() == Places{2, 2, 2});
   // Another thread still reads there.
   Channels d(3000, 40);
@@ -184,6 +186,7 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   d.halves();
   d.exponentials();
   d.move(d.bias, room);
+  d.show(d.bias);
   d.move(d.y, room, 64);
   CHECK(d.places() == Places{1, 1, 2});
   // The sums of few rows end in the kernel that reads the rows.
@@ -191,6 +194,7 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   e.sums();
   e.halves();
   e.move(e.half, e.x);
+  e.show(e.half);
   e.wanted = {e.half};
   CHECK(e.places() == Places{0, 1});
   // Those of many rows have been read before.
@@ -198,6 +202,7 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   f.sums();
   f.halves();
   f.move(f.half, f.x);
+  f.show(f.half);
   f.wanted = {f.half};
   CHECK(f.places() == Places{1, 1});
   // Those of more channels than a block has: other blocks may still read.
@@ -205,6 +210,7 @@ TEST_CASE("a loop may take the memory of its own operand, and no other's") {
   g.sums();
   g.halves();
   g.move(g.half, g.x);
+  g.show(g.half);
   g.wanted = {g.half};
   CHECK(g.places() == Places{0, 1});
 }
