@@ -88,7 +88,8 @@ static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bi
       bind);
 }
 
-/// In a reproducible plan a number of 16 bits that stays in a loop is what memory would hold, where it may lie elsewhere.
+/// In a reproducible plan a number of 16 bits that stays in a loop is what memory would hold, since in another plan it
+/// may lie there.
 static Result<ExpressionCode> lower(const KernelCall &call) {
   Result<ExpressionCode> code = lowerExpression(call);
   if (code && call.exact)
