@@ -165,7 +165,7 @@ struct CompileResult {
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages
   compiler::MemoryReport memory;
-  std::vector<compiler::ProgramTimes> times; // of the plan's programs; empty for a mesh with stages
+  std::vector<compiler::ProgramTimes> times; // of the plan's programs
   std::string recompute = "none";            // none, cheap, full or full:0,2
   size_t numOperators = 0;                   // of the first function
   WhatIfTables whatIf;                       // of CompileOptions::whatIf

@@ -48,7 +48,21 @@ static Json toJson(const compiler::MemoryReport &memory) {
           {"at_peak", std::move(peak)}};
 }
 
-static Json toJson(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory) {
+/// When each place is predicted to do what in its programs with micro-batches.
+static Json toJson(llvm::ArrayRef<compiler::ProgramTimes> times) {
+  Json places = Json::array();
+  for (const compiler::ProgramTimes &program : times) {
+    while (places.size() <= program.place)
+      places.push_back({{"programs", Json::array()}});
+    if (!program.calls.empty())
+      places[program.place]["programs"].push_back(
+          {{"name", program.program}, {"step_ns", program.steps}, {"call_ns", program.calls}});
+  }
+  return places;
+}
+
+static Json toJson(const compiler::PipelineReport &pipeline, const compiler::MemoryReport &memory,
+                   llvm::ArrayRef<compiler::ProgramTimes> times) {
   Json stages = Json::array();
   for (auto [s, stage] : llvm::enumerate(pipeline.stages)) {
     stages.push_back({{"device", stage.device},
@@ -69,7 +83,7 @@ static Json toJson(const compiler::PipelineReport &pipeline, const compiler::Mem
   return {{"schedule", pipeline.schedule},      {"micro_batches", pipeline.microBatches},
           {"predicted_ns", pipeline.predicted}, {"bubble", pipeline.bubble},
           {"least_ns", pipeline.least},         {"transfers_ns", pipeline.transfers},
-          {"stages", std::move(stages)}};
+          {"stages", std::move(stages)},        {"places", toJson(times)}};
 }
 
 static Json toJson(const compiler::TensorRole &role, bool train) {
@@ -149,12 +163,13 @@ std::string resultJson(const CompileOptions &options, const CompileResult &resul
     report["stages"] = toJson(result.stages);
   if (result.memory.arenaBytes > 0 || !options.output.empty())
     report["memory"] = toJson(result.memory);
-  for (Json &function : report["functions"])
-    for (const compiler::ProgramTimes &times : result.times)
-      if (function["name"] == times.program)
-        function["step_ns"] = times.steps;
   if (result.pipeline)
-    report["pipeline"] = toJson(*result.pipeline, result.memory);
+    report["pipeline"] = toJson(*result.pipeline, result.memory, result.times);
+  else
+    for (Json &function : report["functions"])
+      for (const compiler::ProgramTimes &times : result.times)
+        if (function["name"] == times.program)
+          function["step_ns"] = times.steps;
   if (!result.roles.empty())
     report["parameters"] = toJson(result.roles, options.train);
   if (options.whatIf)

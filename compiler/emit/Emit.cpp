@@ -67,9 +67,9 @@ Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options, st
   if (!times)
     return report;
   times->clear();
-  if (layouts->size() == 1)
-    for (const LayoutProgram &program : layouts->front().programs) {
-      ProgramTimes &known = times->emplace_back(ProgramTimes{program.name, {}});
+  for (auto [place, layout] : llvm::enumerate(*layouts))
+    for (const LayoutProgram &program : layout.programs) {
+      ProgramTimes &known = times->emplace_back(ProgramTimes{program.name, place, {}, program.callTimes});
       for (const LayoutStep &step : program.steps)
         known.steps.push_back(step.predicted);
     }

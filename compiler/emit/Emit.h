@@ -66,10 +66,12 @@ struct MemoryReport {
 /// What one run of each step of a program is predicted to take, in ns; 0: nothing, or it is not known.
 struct ProgramTimes {
   std::string program;
+  size_t place = 0; // on the axis of a pipeline's stages, each of which has programs of its own
   std::vector<int64_t> steps;
+  std::vector<int64_t> calls = {}; // of a pipeline's program with micro-batches: when each of its calls begins
 };
 
-/// Lays the module out without writing anything. `times`: of each program, if all ranks have the same ones.
+/// Lays the module out without writing anything. `times`: of each program of each place.
 llvm::Expected<MemoryReport> planMemory(mlir::ModuleOp local, const EmitOptions &options,
                                         std::vector<ProgramTimes> *times = nullptr);
 

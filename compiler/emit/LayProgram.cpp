@@ -234,13 +234,19 @@ private:
     auto calls = func_->getAttrOfType<DenseI64ArrayAttr>(dist::kCallsAttr);
     if (!calls || calls.size() % 2 != 0)
       return fail("a stage with micro-batches must say when it does what: '" + dist::kCallsAttr + "' is missing");
+    auto times = func_->getAttrOfType<DenseI64ArrayAttr>(graph::kPredictedAttr);
+    if (times && times.size() != calls.size() / 2)
+      return fail("'" + graph::kPredictedAttr + "' must have a time for each call");
     for (size_t i = 0; i + 1 < size_t(calls.size()); i += 2) {
       const int64_t section = calls[int64_t(i)], index = calls[int64_t(i) + 1];
       if (section < 0 || section >= int64_t(program_.sectionEnds.size()) || index < 0 || index >= flow_.parts)
         return fail("'" + dist::kCallsAttr + "' calls section " + Twine(section) + " with index " + Twine(index));
       const uint32_t begin = section == 0 ? 0 : program_.sectionEnds[size_t(section) - 1];
-      if (program_.sectionEnds[size_t(section)] > begin)
+      if (program_.sectionEnds[size_t(section)] > begin) {
         program_.calls.push_back({uint32_t(section), uint32_t(index)});
+        if (times)
+          program_.callTimes.push_back(times[int64_t(i / 2)]);
+      }
     }
     return Error::success();
   }

@@ -74,6 +74,7 @@ struct LayoutProgram {
   std::vector<LayoutStep> steps;
   std::vector<uint32_t> sectionEnds = {}; // empty: all steps run once
   std::vector<std::pair<uint32_t, uint32_t>> calls = {};
+  std::vector<int64_t> callTimes = {}; // of a pipeline's rank: when the calls are predicted to begin, in ns
 
   /// Of a pipeline's rank: how many stages it has. Its sections are those of dialects/graph/flow/Sections.h.
   int chunks = 0;

@@ -5,6 +5,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/flow/Messages.h"
 #include "dialects/graph/flow/Sections.h"
 #include "runtime/support/File.h"
 #include "strategies/cost/LocalCost.h"
@@ -219,17 +220,18 @@ struct StageTimes {
 
 /// The function of a device.
 struct DeviceTimes {
-  Cost once = 0; // before and behind all micro-batches
+  Cost before = 0, behind = 0; // all micro-batches
   std::vector<StageTimes> chunks;
   int64_t beside = 0; // messages of a step that run beside kernels
 
   /// Where the time of a section is told.
   Cost &of(Section section) {
     if (!graph::inBody(section))
-      return once;
+      return section == Section::Begin ? before : behind;
     StageTimes &stage = chunks[size_t(graph::chunkOf(section))];
     return graph::isForward(section) ? stage.forward : graph::isWeight(section) ? stage.weight : stage.input;
   }
+  Cost once() const { return before + behind; }
 };
 
 /// Adds what a step's results occupy from the forward pass to the backward pass.
@@ -277,7 +279,7 @@ llvm::Error priceBeside(func::FuncOp func, const PipelineCosts &costs, DeviceTim
   const strategies::SentProgram sent = sendProgram(costs.stage, cost->toSend(), costs.join);
   if (!sent.beside)
     return llvm::Error::success();
-  device.once = 0;
+  device.before = device.behind = 0;
   for (StageTimes &stage : device.chunks)
     stage.forward = stage.input = stage.weight = 0;
   for (const strategies::SectionTime &time : sent.beside->sections)
@@ -368,17 +370,25 @@ Section sectionOf(strategies::Action action, int chunk) {
                                                : graph::weightOf(chunk);
 }
 
-void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks,
-              const strategies::StagePlaces &places) {
-  llvm::SmallVector<int64_t> calls;
-  auto call = [&](Section section, int64_t index) {
+/// `before`: what the device does before all micro-batches. As in stepOf, each begins with them when it has done that.
+void setCalls(func::FuncOp func, llvm::ArrayRef<strategies::PipelineTask> tasks, const strategies::StagePlaces &places,
+              const strategies::Pipeline &pipeline, const strategies::PipelineRun &run, Cost before) {
+  llvm::SmallVector<int64_t> calls, times;
+  auto call = [&](Section section, int64_t index, Cost begin) {
     calls.append({int64_t(graph::placeOf(section, places.chunks)), index});
+    times.push_back(begin);
   };
-  call(Section::Begin, 0);
-  for (const strategies::PipelineTask &task : tasks)
-    call(sectionOf(task.action, places.chunkOf(task.stage)), task.microBatch);
-  call(Section::End, 0);
-  func->setAttr(dist::kCallsAttr, Builder(func.getContext()).getDenseI64ArrayAttr(calls));
+  call(Section::Begin, 0, 0);
+  Cost end = before;
+  for (const strategies::PipelineTask &task : tasks) {
+    const Cost begin = before + run.start[size_t(strategies::taskOf(pipeline, task))];
+    call(sectionOf(task.action, places.chunkOf(task.stage)), task.microBatch, begin);
+    end = begin + strategies::durationOf(pipeline.stages[size_t(task.stage)], task.action);
+  }
+  call(Section::End, 0, end);
+  Builder builder(func.getContext());
+  func->setAttr(dist::kCallsAttr, builder.getDenseI64ArrayAttr(calls));
+  func->setAttr(graph::kPredictedAttr, builder.getDenseI64ArrayAttr(times));
 }
 
 /// The report of all stages of a function.
@@ -397,7 +407,7 @@ std::vector<StageReport> reportOf(llvm::ArrayRef<DeviceTimes> devices, const str
     out.forward = stage.forward;
     out.input = stage.input;
     out.weight = stage.weight;
-    out.once = chunk == 0 ? device.once : 0;
+    out.once = chunk == 0 ? device.once() : 0;
     out.beside = chunk == 0 ? device.beside : 0;
     out.bytesSent = stage.sent;
     out.held = stage.held + stage.kept;
@@ -428,7 +438,7 @@ llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<Devic
     return llvm::createStringError("internal error: the pipeline's order: " + run.error);
   std::vector<Cost> once;
   for (const DeviceTimes &device : devices)
-    once.push_back(device.once);
+    once.push_back(device.once());
   const strategies::PipelineStep step = strategies::stepOf(pipeline, run, once);
   report.predicted = step.time;
   if (report.least > 0) // as in stepOf
@@ -436,8 +446,8 @@ llvm::Error orderFunction(llvm::ArrayRef<ModuleOp> modules, llvm::ArrayRef<Devic
   report.bubble = step.bubble;
   report.transfers = pipeline.transfers;
   report.inFlight = strategies::mostInFlight(pipeline, *order);
-  for (auto [module, tasks] : llvm::zip_equal(modules, *order))
-    setCalls(mainFunction(module), tasks, costs.places);
+  for (auto [module, tasks, device] : llvm::zip_equal(modules, *order, devices))
+    setCalls(mainFunction(module), tasks, costs.places, pipeline, run, device.before);
   return llvm::Error::success();
 }
 
@@ -474,7 +484,7 @@ llvm::Error orderStages(ModuleOp module, const PipelineCosts &costs, const Pipel
     report.predicted = step;
     Cost busy = 0;
     for (const DeviceTimes &device : devices)
-      busy += device.once;
+      busy += device.once();
     if (step > 0)
       report.bubble = 1 - double(busy) / (double(step) * double(modules.size()));
   }

@@ -185,6 +185,15 @@ double Executor::amongRanks(int program, bool ofLane) const {
   return seconds;
 }
 
+std::optional<double> Executor::secondsBetweenStages(int program) const {
+  if (onDevice_)
+    return std::nullopt;
+  double seconds = 0;
+  for (const std::unique_ptr<PeerCall> &call : peerCalls_[size_t(program)])
+    seconds += call ? call->seconds() : 0;
+  return seconds;
+}
+
 int Executor::stagedCollectives(int program) const {
   int staged = 0;
   for (uint32_t s = 0; s < collectives_[size_t(program)].size(); ++s)

@@ -115,6 +115,9 @@ public:
   /// in seconds, most of it waiting for other ranks. What kernels hid does not count. On a device it is how long its
   /// kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
+  /// How long the rank's thread was in a program's sends and receives in all its runs, most of it waiting for other
+  /// stages. Unknown on a device.
+  std::optional<double> secondsBetweenStages(int program) const;
 
   /// How many collectives of a run go through plain copies because of layouts.
   int stagedCollectives(int program) const;

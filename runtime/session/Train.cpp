@@ -5,6 +5,7 @@
 #include "runtime/session/Recovery.h"
 #include "runtime/support/File.h"
 #include "runtime/telemetry/RankTimes.h"
+#include "runtime/telemetry/StageTimes.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,27 +23,35 @@ constexpr int64_t kTracedStep = 3;
 struct Agreement {
   int interrupted = 0; // by this signal
   bool checkpointDue = false, checkpointReady = true, bad = false;
-  std::vector<double> seconds; // by rank: that it worked by itself; empty: not every rank knows
+  // By rank: that it worked by itself, that it was in messages to and from other stages, and of the whole step. Empty:
+  // not every rank knows.
+  std::vector<double> own, betweenStages, whole;
 
   static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
-                              std::optional<double> seconds) {
-    constexpr size_t fields = 5;
-    const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()), double(!checkpoints.ready()),
-                                 double(bad), seconds.value_or(NAN)};
+                              std::optional<double> own, std::optional<double> betweenStages, double whole) {
+    constexpr size_t fields = 7;
+    const double mine[fields] = {double(rt::interrupted()),
+                                 double(checkpoints.due()),
+                                 double(!checkpoints.ready()),
+                                 double(bad),
+                                 own.value_or(NAN),
+                                 betweenStages.value_or(NAN),
+                                 whole};
     std::vector<double> all(fields * size_t(everyone.size()));
     TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
     Agreement agreed;
-    bool known = true;
     for (size_t r = 0; r < all.size(); r += fields) {
       agreed.interrupted = std::max(agreed.interrupted, int(all[r]));
       agreed.checkpointDue |= all[r + 1] != 0;
       agreed.checkpointReady &= all[r + 2] == 0;
       agreed.bad |= all[r + 3] != 0;
-      agreed.seconds.push_back(all[r + 4]);
-      known &= std::isfinite(all[r + 4]);
+      agreed.own.push_back(all[r + 4]);
+      agreed.betweenStages.push_back(all[r + 5]);
+      agreed.whole.push_back(all[r + 6]);
     }
-    if (!known)
-      agreed.seconds.clear();
+    for (std::vector<double> *known : {&agreed.own, &agreed.betweenStages})
+      if (!std::ranges::all_of(*known, [](double seconds) { return std::isfinite(seconds); }))
+        known->clear();
     return agreed;
   }
 };
@@ -87,12 +96,12 @@ private:
   std::vector<std::pair<int, std::string>> found_;
 };
 
-/// What communication takes of a step that no kernel hides, as rank 0 measures it: waiting for ranks that come later is
-/// part of it. In a pipeline ranks wait for other stages as well, so nothing is told there.
+/// What collectives take of a step that no kernel hides, as rank 0 measures it: waiting for ranks that come later is
+/// part of it.
 class Exposed {
 public:
   Exposed(const Session &s, const std::optional<Prediction> &predicted)
-      : told_(s.world.size() > 1 && s.executor.plan().stages() < 2), predicted_(predicted) {}
+      : told_(s.world.size() > 1), predicted_(predicted) {}
 
   /// Notes a step, and adds it to the log.
   void step(std::optional<double> seconds, std::vector<std::pair<std::string, double>> &fields) {
@@ -156,9 +165,11 @@ Status train(Session &s) {
   int program = findProgram(s.executor.plan(), "train");
   if (program < 0)
     return s.lasting(Status::error("the plan has no program 'train': compile with --train, or run with --infer"));
-  std::optional<Prediction> predicted; // known to rank 0
-  if (s.leader() && s.executor.plan().stages() < 2 && (s.world.size() > 1 || !s.options.traceFile.empty()))
-    predicted = Prediction::read(s.plan.path, s.executor.plan().programs(program));
+  const Stages stages = stagesOf(s.executor.plan());
+  std::optional<Prediction> predicted; // of the first rank of a stage, since the others do the same
+  if (stages.placeOf(s.executor.plan().rank()) == 0 &&
+      (!s.options.traceFile.empty() || (s.leader() && s.world.size() > 1)))
+    predicted = Prediction::read(s.plan.path, s.executor.plan(), program);
   std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
   DataOptions dataOptions = s.dataOptions(true);
   if (!s.options.traceFile.empty()) {
@@ -204,14 +215,25 @@ Status train(Session &s) {
     Result<std::vector<std::string>> hosts = hostsOf(s.executor.everyone());
     if (!hosts)
       return hosts.status();
-    times.emplace(std::move(*hosts));
+    times.emplace(*hosts, stages);
   }
+  std::optional<StageTimes> stageTimes;
+  if (s.leader() && stages.count() > 1)
+    stageTimes.emplace(s.executor.plan(), program, Prediction::readStages(s.plan.path, s.plan.ranks, program));
+  auto warn = [&s](const std::string &what) {
+    if (what.empty())
+      return;
+    s.log.line("WARNING: " + what);
+    if (s.leader())
+      s.console.line("WARNING: " + what);
+  };
   Exposed exposed(s, predicted);
   double firstLoss = 0;
   int64_t evaluated = -1;
   int stopped = 0; // by this signal
   while (place.step < place.last && !stopped) {
     const double begin = now();
+    const std::optional<double> betweenBefore = s.executor.secondsBetweenStages(program);
     if (trace)
       trace->begin(place.step + 1);
     enter("reading a batch");
@@ -230,20 +252,25 @@ Status train(Session &s) {
     if (!bad)
       return bad.status();
     enter("agreeing with the other ranks");
-    std::optional<double> own;
+    std::optional<double> own, between, inCollectives;
     const std::optional<double> waited = s.executor.waitedSeconds();
+    const double mine = now() - begin;
     if (waited)
-      own = now() - begin - *waited;
-    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own);
+      own = mine - *waited;
+    if (betweenBefore)
+      between = *s.executor.secondsBetweenStages(program) - *betweenBefore;
+    if (waited && (between || stages.count() < 2))
+      inCollectives = std::max(0.0, *waited - between.value_or(0));
+    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own, between, mine);
     if (!agreed)
       return agreed.status();
-    const bool timed = times && !agreed->seconds.empty();
+    const bool timed = times && !agreed->own.empty();
     if (timed) {
-      times->step(agreed->seconds, now() - begin);
-      if (const std::string slow = times->warning(); !slow.empty()) {
-        s.log.line("WARNING: " + slow);
-        if (s.leader())
-          s.console.line("WARNING: " + slow);
+      times->step(agreed->own, now() - begin);
+      warn(times->warning());
+      if (stageTimes) {
+        stageTimes->step(agreed->own, agreed->betweenStages, agreed->whole);
+        warn(stageTimes->warning());
       }
     }
     stopped = agreed->interrupted;
@@ -269,12 +296,14 @@ Status train(Session &s) {
           {"seconds", seconds},
           {"samples_per_second", double(batch) / std::max(seconds, 1e-9)},
           {"memory_bytes", double(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
-      exposed.step(waited, fields);
+      exposed.step(inCollectives, fields);
+      if (stageTimes && !agreed->betweenStages.empty())
+        fields.push_back({"bubble", StageTimes::bubble(agreed->betweenStages, agreed->whole)});
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
       if (timed)
-        fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
-      TESSERA_RETURN_IF_ERROR(s.console.log(fields, "rank_seconds", timed ? agreed->seconds : std::vector<double>()));
+        fields.push_back({"skew", times->skew(agreed->own)});
+      TESSERA_RETURN_IF_ERROR(s.console.log(fields, "rank_seconds", timed ? agreed->own : std::vector<double>()));
     }
     enter("at a checkpoint");
     TESSERA_RETURN_IF_ERROR(
@@ -296,6 +325,8 @@ Status train(Session &s) {
     if (stopped)
       s.console.line("stopped after step " + std::to_string(place.step));
     summarise(s, progress, place.step - first, firstLoss, times ? times->summary() : "");
+    for (const std::string &what : stageTimes ? stageTimes->summary() : std::vector<std::string>())
+      s.console.line(what);
     if (std::string what = exposed.summary(); !what.empty())
       s.console.line(what);
     if (std::string what = recovery.summary(); !what.empty())

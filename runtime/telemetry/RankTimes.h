@@ -14,13 +14,23 @@
 // processor quota. A rank is reported once it was slow in two windows in a row. "The others'" time is the median over
 // all ranks; of two ranks it is the faster one's. The first step, in which much is set up, does not count.
 //
+// In a pipeline stages have work of their own, so a rank is compared with those of its stage. Stages are compared as
+// well, by what was predicted of each:
+//
+//   RankTimes stages = RankTimes::ofStages({{"stage 0", 0.010}, {"stage 1", 0.020}});
+//   stages.step({0.011, 0.066}, 0.1);      // "stage 1 is slow: 66 ms of its own a step, 3 times what was predicted
+//                                          //  beside the other stages (22 ms)"
+//
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_TELEMETRY_RANKTIMES_H
 #define TESSERA_RUNTIME_TELEMETRY_RANKTIMES_H
 
+#include "runtime/plan/stages/Stages.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::rt {
@@ -28,7 +38,10 @@ namespace tessera::rt {
 class RankTimes {
 public:
   /// The host's name of every rank. Messages leave hosts out if all are the same.
-  explicit RankTimes(std::vector<std::string> hosts);
+  explicit RankTimes(const std::vector<std::string> &hosts, const Stages &stages = Stages());
+  /// Of stages with these names, of which these own times were predicted, more than 0 in any unit. What is said of ranks
+  /// below is then of stages.
+  static RankTimes ofStages(const std::vector<std::pair<std::string, double>> &predicted);
 
   /// Notes a step: every rank's own time, and the time of the whole step, in seconds.
   void step(const std::vector<double> &seconds, double whole);
@@ -41,25 +54,35 @@ public:
   std::string summary(int rank) const;
 
   /// The slowest rank's time relative to the others'.
-  static double skew(const std::vector<double> &seconds);
+  double skew(const std::vector<double> &seconds) const;
 
 private:
+  struct Timed {
+    std::string name;
+    uint32_t group = 0;  // with whom it is compared
+    double expected = 1; // what it takes, relative to those
+  };
   struct Total {
     std::vector<double> seconds; // by rank
     double whole = 0;
     int64_t steps = 0;
 
     void add(const std::vector<double> &more, double moreWhole);
-    size_t slowest() const;
     double mean(size_t rank) const;
-    double others() const; // mean
-    double ratio(size_t rank) const;
   };
+  /// `slow`: so many times the others' time is slow. `measure`: what that time is called.
+  RankTimes(std::vector<Timed> timed, double slow, std::string measure);
+  static std::vector<Timed> ranksOf(const std::vector<std::string> &hosts, const Stages &stages);
   void closeWindow();
-  std::string name(size_t rank) const;
+  /// What every rank takes if it is as fast as the others of its group.
+  std::vector<double> others(const std::vector<double> &seconds) const;
+  /// Relative to that.
+  std::vector<double> ratios(const std::vector<double> &seconds) const;
   std::string text(const Total &total, size_t rank) const;
 
-  std::vector<std::string> hosts_; // empty: all the same
+  std::vector<Timed> timed_;
+  double slow_;
+  std::string measure_;
   bool first_ = true;
   Total all_, window_;
   std::vector<int64_t> slowest_; // in how many windows each rank was the slowest

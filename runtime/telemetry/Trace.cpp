@@ -302,7 +302,7 @@ std::string Trace::text(int64_t shift) const {
   };
   describe("process_name", 0, "\"name\": " + quotedJson("rank " + std::to_string(rank) + " (" + processText() + ")"));
   describe("process_sort_index", 0, "\"sort_index\": " + std::to_string(rank));
-  const bool predicts = predicted_ && rank == 0; // of the others it is the same
+  const bool predicts = predicted_.has_value();
   int place = 0;
   for (const auto &track : kTracks)
     if (predicts || !track.predicted) {

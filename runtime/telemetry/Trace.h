@@ -3,9 +3,9 @@
 // Records what a rank does in some training steps; then rank 0 writes all ranks' events to one file in the trace event
 // format of Chrome, which https://ui.perfetto.dev opens. A rank is a process with four tracks: the steps and their
 // phases, kernels (bytes, flops), collectives (kind, group, bytes sent, bandwidth), and the thread that prepares
-// batches. Above what rank 0 measured stands what was predicted of each step, from the step's first kernel on.
+// batches. Above what a rank measured stands what was predicted of each step, from its first kernel or message on.
 //
-//   Trace trace(executor, {10, 12}, "trace.json", Prediction::read("plan", program));
+//   Trace trace(executor, {10, 12}, "trace.json", Prediction::read("plan", plan, program));
 //   DataOptions options;
 //   options.produced = trace.producer();
 //   for (int64_t step = 1; ; ++step) {

@@ -13,10 +13,6 @@ constexpr int kMostTasks = 10'000'000;
 constexpr int64_t kLargest = int64_t(1) << 40; // of a duration: no sum of kMostTasks of them overflows
 constexpr std::array<Action, 3> kActions = {Action::Forward, Action::Input, Action::Weight};
 
-int64_t durationOf(const PipelineStage &stage, Action action) {
-  return action == Action::Forward ? stage.forward : action == Action::Input ? stage.input : stage.weight;
-}
-
 const char *nameOf(Action action) {
   return action == Action::Forward ? "forward" : action == Action::Input ? "input" : "weight";
 }

@@ -50,6 +50,10 @@ struct Pipeline {
 
 enum class Action { Forward, Input, Weight };
 
+inline int64_t durationOf(const PipelineStage &stage, Action action) {
+  return action == Action::Forward ? stage.forward : action == Action::Input ? stage.input : stage.weight;
+}
+
 struct PipelineTask {
   Action action = Action::Forward;
   int stage = 0, microBatch = 0;

@@ -57,6 +57,8 @@ TEST_CASE("steps begin when their resource is free and what they wait for has en
   CHECK(when(predicted, P::LAST_SUM) == std::pair<int64_t, int64_t>(82, 102));
   CHECK(predicted.end == 102);
   CHECK(predicted.exposed == 102 - (10 + 25 + 5 + 3 + 2));
+  CHECK(predicted.kernels == 10 + 25 + 5 + 3 + 2);
+  CHECK(predicted.waiting == 0);
 }
 
 TEST_CASE("a call begins when the one before it has ended") {
@@ -95,13 +97,13 @@ TEST_CASE("the report in the plan's folder says what steps take, or nothing is p
   plan.mutable_programs(0)->set_name("train");
   auto endOf = [&](const std::string &report) -> int64_t {
     const Folder folder(report);
-    const std::optional<Prediction> predicted = Prediction::read(folder.path, plan.programs(0));
+    const std::optional<Prediction> predicted = Prediction::read(folder.path, plan, 0);
     return predicted ? predicted->end : -1;
   };
   const std::string times = "[10, 30, 25, 40, 5, 3, 2, 20]";
   CHECK(endOf(R"({"functions": [{"name": "eval", "step_ns": [1]}, {"name": "train", "step_ns": )" + times + "}]}") ==
         102);
-  CHECK(!Prediction::read("no-such-folder", plan.programs(0)));
+  CHECK(!Prediction::read("no-such-folder", plan, 0));
   for (const char *damaged :
        {"", "[1", "[]", "{}", R"({"functions": 3})", R"({"functions": [3, {"name": 4}]})",
         R"({"functions": [{"name": "train"}]})", R"({"functions": [{"name": "train", "step_ns": 7}]})",
@@ -111,5 +113,56 @@ TEST_CASE("the report in the plan's folder says what steps take, or nothing is p
         R"({"functions": [{"name": "train", "step_ns": [10, 30, 25, 40, 5, 3, 2, 9000000000000000000]}]})"}) {
     INFO(damaged);
     CHECK(endOf(damaged) == -1);
+  }
+}
+
+TEST_CASE("a stage waits for others until its calls begin, and at the end") {
+  plan::Plan plan = P::make(0, 2, /*beside=*/true);
+  plan.set_stages(2);
+  plan::Program &program = *plan.mutable_programs(0);
+  program.set_name("train");
+  program.add_section_ends(P::UPDATE_2); // what is behind runs once
+  program.add_section_ends(uint32_t(program.steps_size()));
+  for (uint32_t i = 0; i < 2; ++i) {
+    program.add_calls()->set_section(0);
+    program.mutable_calls(int(i))->set_index(i);
+  }
+  program.add_calls()->set_section(1);
+  program.mutable_steps(P::UPDATE_2)->clear_waits(); // the section before has ended
+  const Prediction predicted = Prediction::of(program, kTimes, Prediction::Calls{{7, 100, 150}, 250});
+  // The first section takes 80, and the second call ends behind the begin that was said of the third.
+  CHECK(when(predicted, 0) == std::pair<int64_t, int64_t>(7, 17));
+  CHECK(when(predicted, P::UPDATE_2) == std::pair<int64_t, int64_t>(100, 110));
+  CHECK(predicted.runs.back().end == 180 + 2 + 20);
+  CHECK(predicted.end == 250);
+  CHECK(predicted.kernels == 2 * (10 + 25 + 5 + 3) + 2);
+  CHECK(predicted.exposed == 2 * (80 - (10 + 25 + 5 + 3)) + 20);
+  CHECK(predicted.waiting == 250 - predicted.kernels - predicted.exposed);
+
+  // By the report, which has the programs of every stage.
+  const std::string times = "[10, 30, 25, 40, 5, 3, 2, 20]";
+  auto report = [&](const std::string &calls, const std::string &end = "250") {
+    const std::string place =
+        R"({"programs": [{"name": "train", "step_ns": )" + times + R"(, "call_ns": )" + calls + "}]}";
+    return R"({"pipeline": {"predicted_ns": )" + end + R"(, "places": [)" + place + ", " + place + "]}}";
+  };
+  plan::Plan other = plan;
+  other.set_rank(1);
+  const Folder good(report("[7, 100, 150]"));
+  for (const plan::Plan &one : {plan, other}) {
+    const std::optional<Prediction> read = Prediction::read(good.path, one, 0);
+    REQUIRE(read);
+    CHECK(read->waiting == predicted.waiting);
+  }
+  REQUIRE(Prediction::readStages(good.path, {plan, other}, 0).size() == 2);
+  for (const std::string &damaged :
+       {report("[7, 100]"), report("7"), report("[7, 100, -1]"), report("[7, 100, 150]", "-1"),
+        report("[7, 100, 150]", "{}"), std::string(R"({"pipeline": 3})"),
+        std::string(R"({"pipeline": {"places": [{}]}})"),
+        std::string(R"({"pipeline": {"predicted_ns": 3, "places": [3, 4]}})"), std::string("{}")}) {
+    INFO(damaged);
+    const Folder folder(damaged);
+    CHECK(!Prediction::read(folder.path, plan, 0));
+    CHECK(Prediction::readStages(folder.path, {plan, other}, 0).empty());
   }
 }

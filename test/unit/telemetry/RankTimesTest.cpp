@@ -27,7 +27,7 @@ TEST_CASE("a rank that stays slow is named once while it runs, and at the end") 
   CHECK(times.warning() == "rank 2 (on b) is slow: 31 ms of its own a step, 3.1 times the others' (10 ms)");
   steps(times, 200, kSlow);
   CHECK(times.warning().empty());
-  CHECK(RankTimes::skew(kSlow) == Approx(3.1));
+  CHECK(times.skew(kSlow) == Approx(3.1));
   CHECK(times.summary() == "rank 2 (on b) was the slowest: 31 ms of its own a step, 3.1 times the others' (10 ms)");
   CHECK(times.summary(0) == "10 ms of its own a step, 1 times the others' (10 ms)");
   // Another one becomes slow.
@@ -73,5 +73,25 @@ TEST_CASE("of two ranks the faster one is the measure, and a short run has a sum
   RankTimes nothing({"a", "b"});
   steps(nothing, 60, {0, 0}, 0);
   CHECK(nothing.warning().empty());
-  CHECK(RankTimes::skew({0, 0}) == 1);
+  CHECK(nothing.skew({0, 0}) == 1);
+}
+
+TEST_CASE("a rank of a pipeline is compared with those of its stage") {
+  const std::vector<std::string> hosts(6, "a");
+  RankTimes even(hosts, Stages(2, 3));
+  steps(even, 200, {0.010, 0.010, 0.011, 0.035, 0.034, 0.034});
+  CHECK(even.warning().empty());
+  CHECK(even.summary() == "ranks took 10 ms to 35 ms of their own a step");
+  CHECK(even.skew({0.010, 0.010, 0.011, 0.035, 0.034, 0.034}) == Approx(1.1));
+  RankTimes slow(hosts, Stages(2, 3));
+  steps(slow, 41, {0.010, 0.020, 0.011, 0.035, 0.034, 0.034});
+  CHECK(slow.warning() == "rank 1 is slow: 20 ms of its own a step, 1.82 times the others' (11 ms)");
+}
+
+TEST_CASE("stages are compared by what was predicted of them") {
+  RankTimes times = RankTimes::ofStages({{"stage 0", 0.010}, {"stage 1", 0.020}});
+  steps(times, 41, {0.011, 0.066}, 0.1);
+  CHECK(times.warning() ==
+        "stage 1 is slow: 66 ms of its own a step, 3 times what was predicted beside the other stages "
+        "(22 ms)");
 }
