@@ -4,69 +4,19 @@
 usage: pipeline_test.py --bin DIR --models DIR [CASE...]
 """
 import json
+import pathlib
 import re
 import subprocess
 import sys
 
 import numpy as np
+import onnx
 
-from cases import Programs, case, main
-from tensors import whole_tensors
+from cases import case, main
+from pipelining import STEPS, Context, expect
 
-STEPS = 3
-
-
-def expect(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-class Context(Programs):
-    def compile(self, model, mesh, parts, *options, rows=8, code=0):
-        self.count += 1
-        plan = self.folder / f"plan{self.count}"
-        path = model if str(model).startswith("/") else self.models / f"{model}.onnx"
-        sizes = ("--dim", f"batch={rows}") if rows else ()
-        text = self.run(self.bin / "tessera-compile", path, "--mesh", mesh, *sizes, "--seed", "1", "--train",
-                        *(("--accumulate", parts) if parts else ()), *options, "-o", plan, code=code)
-        self.told = text
-        return text if code else plan
-
-    def train(self, plan, *data):
-        """Losses, and all tensors of a checkpoint."""
-        log, folder = plan / "log.jsonl", plan / "checkpoints"
-        self.run(self.bin / "tessera-run", plan, "--data", *data, "--steps", STEPS, "--log", log, "--checkpoint-dir", folder,
-                 "--backend", "reference")
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        losses = [{key: line[key] for key in ("loss", "learning_rate", "gradient_norm") if key in line} for line in lines]
-        return losses, whole_tensors(folder / f"step-{STEPS:08}")
-
-    def same(self, model, pairs, parts, data, *options, rows=8):
-        """Every mesh with stages gives what its stage's mesh alone gives."""
-        found = {}
-        for mesh, alone, *more in pairs:
-            if alone not in found:
-                found[alone] = self.train(self.compile(model, alone, parts, *options, rows=rows), *data)
-            losses, tensors = self.train(self.compile(model, mesh, parts, *options, *more, rows=rows), *data)
-            what = f"{model} {mesh} {parts} {options} {more}"
-            expect(losses == found[alone][0], f"{what}: losses {losses}, alone {found[alone][0]}")
-            expect(sorted(tensors) == sorted(found[alone][1]), f"{what}: {sorted(tensors)}")
-            for name, tensor in tensors.items():
-                expect(np.array_equal(tensor, found[alone][1][name], equal_nan=True), f"{what}: '{name}' differs")
-
-    def images(self, *shape, rows=8):
-        if not (self.folder / "x.npy").exists() or len(np.load(self.folder / "y.npy")) != rows:
-            rng = np.random.default_rng(5)
-            np.save(self.folder / "x.npy", rng.standard_normal((rows, *shape)).astype(np.float32))
-            np.save(self.folder / "y.npy", rng.integers(0, 10, rows))
-        return (f"npy:{self.folder}/x.npy,{self.folder}/y.npy",)
-
-    def bert(self, batch):
-        """One micro-batch of a small BERT, whose table of words is read at both ends."""
-        model, length, words = self.folder / "bert.onnx", 6, 32
-        subprocess.run([sys.executable, self.models / "networks.py", "bert", "-o", model, "layers=2", "hidden=8", "heads=2",
-                        f"words={words}", f"batch={batch}", f"length={length}"], check=True)
-        return model, (batch, length, words)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+from networks import Network  # noqa: E402
 
 
 @case
@@ -135,6 +85,53 @@ def a_cut_that_fits(c):
     expect((again / "rank0.plan").read_bytes() == (small / "rank0.plan").read_bytes(), "the saved strategies give another plan")
     said = c.compile("lenet_train", mesh, 4, *options, "--memory", "400KiB", rows=16, code=1)
     expect(said.count("error: ") == 1 and "the limit is 400.00 KiB" in said, said)
+
+
+@case
+def ignored_targets(c):
+    """The loss is the mean over what counts of all micro-batches: of one nothing does, of another one half, of others all."""
+    x, = c.images(1, 28, 28, rows=16)
+    labels = np.load(c.folder / "y.npy") % 10
+    labels[labels == 3] = 4
+    labels[:4] = labels[4:6] = labels[9] = 3
+    np.save(c.folder / "y.npy", labels)
+    pairs = [("stage=2", "1"), ("stage=3", "1"), ("stage=2,data=2", "data=2"), ("stage=2", "1", "--pipeline", "schedule=interleaved:2"),
+             ("stage=2", "1", "--pipeline", "schedule=zb-h2"), ("stage=2", "1", "--mode", "auto")]
+    for options in ((), ("--clip-norm", "0.1", "--optimizer", "adam:lr=0.01"), ("--loss-scale", "static:scale=1024")):
+        c.same("mlp_train", pairs, 4, (x, "--shuffle", 0), "--loss", "cross_entropy:ignore_index=3", *options, rows=16)
+
+
+@case
+def outputs_of_several_stages(c):
+    """The loss is of the last output. Others are made in earlier stages, with weights of which there is no gradient, or are added to it."""
+    net, hidden, classes, rows = Network(), 24, 10, 8
+    x = net.input("x", ["batch", 12])
+    features = net.node("Relu", net.dense(x, "a", 12, hidden), name="features")
+    beside = net.dense(features, "beside", hidden, classes)
+    added = net.node("ReduceMean", net.node("Mul", features, features), name="added", keepdims=0)
+    logits = net.dense(net.node("Relu", net.dense(features, "b", hidden, hidden)), "c", hidden, classes)
+    made = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+            for name, shape in ((features, ["batch", hidden]), (beside, ["batch", classes]), (logits, ["batch", classes]), (added, []))]
+    graph = onnx.helper.make_graph(net.nodes, "net", net.inputs, made)
+    path, rng = c.folder / "outputs.onnx", np.random.default_rng(5)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+    np.save(c.folder / "x.npy", rng.standard_normal((rows, 12)).astype(np.float32))
+    np.save(c.folder / "y.npy", rng.integers(0, classes, rows))
+    data = f"npy:{c.folder}/x.npy,{c.folder}/y.npy"
+    options = ("--inputs", "x", "--loss", "cross_entropy:output=2")
+    pairs = [("stage=2", "1"), ("stage=3", "1"), ("stage=2,data=2", "data=2"), ("stage=2", "1", "--pipeline", "schedule=zb-v")]
+    for more in ((), ("--aux-outputs", "3=0.5"), ("--aux-outputs", "3=0.5", "--clip-norm", "0.1", "--mode", "auto")):
+        c.same(str(path), pairs, 4, (data,), *options, *more, rows=rows)
+    found = {}
+    for mesh in ("1", "data=2", "stage=2", "stage=3", "stage=2,data=2"):
+        folder = c.folder / f"outputs of {mesh}"
+        plan = c.compile(str(path), mesh, 4, *options, rows=rows)
+        c.run(c.bin / "tessera-run", plan, "--infer", "--data", data, "--output", folder, "--backend", "reference")
+        found[mesh] = {file.name: np.load(file) for file in folder.glob("*.npy")}
+        alone = found["data=2" if "data" in mesh else "1"]
+        expect(len(found[mesh]) == 4 and found[mesh].keys() == alone.keys(), f"{mesh}: {list(found[mesh])}")
+        for name, values in found[mesh].items():
+            expect(np.array_equal(values, alone[name]), f"{mesh}: {name}: {values}, alone {alone[name]}")
 
 
 @case
