@@ -6,6 +6,7 @@
 #include "runtime/backend/cuda/run/FiniteCheck.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/backend/cuda/run/KernelNames.h"
+#include "runtime/comm/nccl/DeviceSums.h"
 #include "runtime/device/Device.h"
 #include "runtime/support/Scalar.h"
 #include "test/conformance/backend/Loops.h"
@@ -120,8 +121,10 @@ std::optional<KernelCall> withLayouts(const KernelCall &call) {
   return found ? std::optional(last) : std::nullopt;
 }
 
-std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &names) {
+/// Of a plan with so many leaves; 0: it is not reproducible.
+std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &names, int64_t leaves = 0) {
   PlanBuilder builder = everything(type);
+  builder.plan().set_leaves(leaves);
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(builder.plan(), {});
   INFO(calls.status().message());
   REQUIRE(calls.ok());
@@ -130,7 +133,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
     for (const KernelCall &call : program) {
       names.insert(call.name());
       Result<std::vector<CudaKernel>> choices = bindCuda(call, {});
-      if (std::optional<KernelCall> last = withLayouts(call); last && choices.ok()) {
+      if (std::optional<KernelCall> last = withLayouts(call); last && choices.ok() && !leaves) {
         Result<std::vector<CudaKernel>> more = bindCuda(*last, {});
         REQUIRE(more.ok());
         std::move(more->begin(), more->end(), std::back_inserter(*choices));
@@ -152,6 +155,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
           library |= isLibraryCall(action);
         }
         own |= !library;
+        CHECK_FALSE((library && leaves));
       }
       CHECK(own);
     }
@@ -392,6 +396,24 @@ TEST_CASE("generated kernels compile for sm_80 and sm_90") {
                             "\x7f"
                             "ELF") == 0);
     }
+  }
+  // Those of reproducible plans, and the sums between ranks.
+  for (plan::DType type : {plan::F32, plan::F64, plan::BF16, plan::F16}) {
+    std::vector<std::string> sources = sourcesOf(type, names, 8);
+    sources.push_back(treeSumSource(type, 6));
+    std::vector<const std::string *> pointers;
+    for (const std::string &source : sources)
+      pointers.push_back(&source);
+    Result<std::vector<std::string>> images = compileKernels(api, 90, pointers, 2, true);
+    INFO(images.status().message());
+    CHECK(images.ok());
+  }
+  // A product is rounded, or is one instruction with the sum.
+  const std::string sum = "extern \"C\" __global__ void k(float *x) { x[0] = x[1] * x[2] + x[3]; }";
+  for (bool rounds : {false, true}) {
+    Result<std::vector<std::string>> code = compileKernels(api, 999, {&sum}, 1, rounds);
+    REQUIRE(code.ok());
+    CHECK(((*code)[0].find("fma.rn.f32") == std::string::npos) == rounds);
   }
   // A device newer than the compiler gets PTX.
   const std::string trivial = "extern \"C\" __global__ void k(int *x) { *x = 1; }";
