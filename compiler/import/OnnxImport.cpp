@@ -7,6 +7,7 @@
 #include "compiler/import/Suspicions.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/Unused.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -318,9 +319,7 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   OpBuilder end = OpBuilder::atBlockEnd(block_);
   func::ReturnOp::create(end, end.getUnknownLoc(), results);
   // Erases operators without users: transposes that became part of a product, and outputs that nothing reads.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block_)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  graph::eraseUnused(*block_);
   func_.setType(FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
   // Sets all at once, because setting a single one copies the whole list.
   llvm::SmallVector<DictionaryAttr> attributes;

@@ -12,6 +12,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/Unused.h"
 #include "dialects/graph/flow/Fusion.h"
 #include "dialects/graph/flow/Messages.h"
 #include "dialects/graph/flow/Order.h"
@@ -51,9 +52,7 @@ public:
       build(looped_.members[s], looped_.flow.steps[s]);
     // A loop stands in the place of its first member, which may be before a producer of its operands.
     sortByDependence(func_);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func_.getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    graph::eraseUnused(func_.getBody().front());
   }
 
 private:

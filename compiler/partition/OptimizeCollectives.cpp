@@ -10,6 +10,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/leaves/Leaves.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Unused.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -84,17 +85,11 @@ void shareEqual(func::FuncOp func) {
   }
 }
 
-void dropUnused(func::FuncOp func) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
 struct OptimizeCollectivesPass : impl::OptimizeCollectivesPassBase<OptimizeCollectivesPass> {
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
-      dropUnused(func);
+      graph::eraseUnused(func.getBody().front());
       shareEqual(func);
       SmallVector<CollectiveOp> reductions; // a copy of the list, since scatter() erases; it erases no other all-reduce
       for (CollectiveOp op : func.getOps<CollectiveOp>())

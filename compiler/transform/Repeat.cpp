@@ -22,6 +22,7 @@
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/OpWriter.h"
 #include "dialects/graph/Repeats.h"
+#include "dialects/graph/Unused.h"
 #include "dialects/graph/flow/Fusion.h"
 #include "dialects/graph/flow/Sections.h"
 
@@ -232,16 +233,10 @@ private:
         for (OpOperand &operand : member->getOpOperands())
           operand.set(repeated(operand.get(), member, writer));
     }
+    // What nothing reads any longer would keep in memory what it reads itself, for each micro-batch under way. In a
+    // program that is not cut yet it stays: strategies and stages are given by operators' names.
     if (func_->hasAttr(kMicroBatchesAttr))
-      removeUnread();
-  }
-
-  /// What nothing reads any longer would keep in memory what it reads itself, for each micro-batch under way. In a
-  /// program that is not cut yet it stays: strategies and stages are given by operators' names.
-  void removeUnread() {
-    for (Operation *op : llvm::reverse(program_.operators))
-      if (isa_and_nonnull<GraphDialect>(op->getDialect()) && op->use_empty())
-        op->erase();
+      eraseUnused(func_.getBody().front());
   }
 
   /// The value as `member` computes it: a copy of what makes it, if that is chosen, or of what is free and reads such.
