@@ -41,7 +41,7 @@ inline constexpr llvm::StringLiteral kMessageAttr = "dist.message";
 inline constexpr llvm::StringLiteral kBesideAttr = "dist.beside";
 
 /// The time that one run of a local operator is predicted to take: i64, ns. A loop has that of its members, a member of
-/// a message its part. Operators that take no time have none.
+/// a message its part. Operators that take no time have none. On a stage's function: when each of its calls begins.
 inline constexpr llvm::StringLiteral kPredictedAttr = "graph.predicted_ns";
 
 /// How the collectives of a local function are sent, and what its operators take.
