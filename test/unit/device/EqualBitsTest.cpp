@@ -79,11 +79,8 @@ TEST_CASE("the gradient of a convolution's weights is the tree of its leaves on 
 TEST_CASE("softmax, pooling, attention and scatter keep their bits on a device") {
   const Attributes line = {{"dim", int64_t(1)}};
   const Operand lines{"mkn", {8, 37, 4}};
-  std::vector<Case> cases;
-  for (const char *kernel : {"softmax", "log_softmax"}) {
-    cases.push_back({kernel, {lines}, {lines}, "mn", line});
-    cases.push_back({std::string(kernel) + "_grad", {lines, lines}, {lines}, "mn", line});
-  }
+  std::vector<Case> cases = {{"softmax", {lines}, {lines}, "mn", line},
+                             {"softmax_grad", {lines, lines}, {lines}, "mn", line}};
   const Attributes window = {
       {"kernel", Shape{3, 3}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 1, 1, 1}}, {"include_pad", int64_t(1)}};
   cases.push_back({"avg_pool", {{"nchw", {2, 8, 8, 8}}}, {{"ncij", {2, 8, 4, 4}}}, "nc", window});
