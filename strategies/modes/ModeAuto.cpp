@@ -159,14 +159,14 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     report.alternatives = explainChoice(function, model, taken->built, taken->solution.choice);
   // Here, since functions that come later depend on where parameters lie, and every further search begins with the best
   // plan. What a user fixed stays, and a searcher that was asked for has the last word.
-  const Cost searched = planned.predicted();
+  const Cost asSearched = planned.predicted();
   if (options.user.empty() && isDefault) {
     if (llvm::Error e = takeDataIfCheaper(function, data, limit, report, planned))
       return e;
     if (llvm::Error e = coarser.takeIfShorter(function, model, report, planned))
       return e;
   }
-  if (planned.predicted() < searched)
+  if (planned.predicted() < asSearched)
     taken = nullptr;
   // A plan that does not fit is searched again in another way, and so is what is hidden in it.
   if (hides && planned.peakBytes <= limit) {

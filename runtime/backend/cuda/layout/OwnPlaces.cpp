@@ -57,9 +57,4 @@ OwnPlaces::OwnPlaces(const plan::Plan &plan) {
       moves_.push_back({b, *offset + plan.buffers(int(b)).offset() - plan.buffers(int(root[b])).offset()});
 }
 
-void OwnPlaces::place(std::vector<TensorView> &buffers, char *memory) const {
-  for (const Move &move : moves_)
-    buffers[move.buffer].data = memory + move.offset;
-}
-
 } // namespace tessera::rt::cuda

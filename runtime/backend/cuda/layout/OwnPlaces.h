@@ -14,29 +14,14 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_LAYOUT_OWNPLACES_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_LAYOUT_OWNPLACES_H
 
-#include "runtime/backend/Tensor.h"
+#include "runtime/backend/cuda/layout/MovedBuffers.h"
 #include "runtime/plan/plan.pb.h"
-
-#include <vector>
 
 namespace tessera::rt::cuda {
 
-class OwnPlaces {
+class OwnPlaces : public MovedBuffers {
 public:
   explicit OwnPlaces(const plan::Plan &plan);
-
-  /// How much memory is needed.
-  uint64_t bytes() const { return bytes_; }
-  /// Moves views of the plan's buffers to that memory, which begins as aligned as an arena ends.
-  void place(std::vector<TensorView> &buffers, char *memory) const;
-
-private:
-  struct Move {
-    uint32_t buffer;
-    uint64_t offset;
-  };
-  std::vector<Move> moves_;
-  uint64_t bytes_ = 0;
 };
 
 } // namespace tessera::rt::cuda

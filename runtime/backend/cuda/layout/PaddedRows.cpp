@@ -236,9 +236,4 @@ PaddedRows::PaddedRows(const plan::Plan &plan, const std::vector<std::vector<Ker
       }
 }
 
-void PaddedRows::place(std::vector<TensorView> &buffers, char *behind) const {
-  for (const Move &move : moves_)
-    buffers[move.buffer].data = behind + move.offset;
-}
-
 } // namespace tessera::rt::cuda

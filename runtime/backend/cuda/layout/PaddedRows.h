@@ -16,6 +16,7 @@
 #define TESSERA_RUNTIME_BACKEND_CUDA_LAYOUT_PADDEDROWS_H
 
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/cuda/layout/MovedBuffers.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <optional>
@@ -37,25 +38,15 @@ bool gainsFromAlignedRows(const KernelCall &product);
 /// otherwise than row by row, or one has blocks.
 std::optional<ExpressionCode> withPitches(const ExpressionCode &code, const KernelCall &call);
 
-class PaddedRows {
+class PaddedRows : public MovedBuffers {
 public:
   /// `calls`: of all programs, in plain layouts. `layouts`: those chosen before, one for each buffer.
   PaddedRows(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, std::vector<Layout> layouts);
 
   const std::vector<Layout> &layouts() const { return layouts_; }
-  /// How much memory is needed behind the arena.
-  uint64_t bytes() const { return bytes_; }
-  /// Moves views of the plan's buffers to that memory.
-  void place(std::vector<TensorView> &buffers, char *behind) const;
 
 private:
-  struct Move {
-    uint32_t buffer;
-    uint64_t offset;
-  };
   std::vector<Layout> layouts_;
-  std::vector<Move> moves_;
-  uint64_t bytes_ = 0;
 };
 
 } // namespace tessera::rt::cuda
