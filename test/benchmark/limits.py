@@ -25,7 +25,7 @@ def limit_of(args, plan):
     done = subprocess.run([str(args.bin / "limit_bench"), str(plan), "--threads", str(args.threads)], capture_output=True,
                           text=True)
     if done.returncode:
-        raise SystemExit(done.stderr)
+        raise SystemExit(done.stderr or f"limit_bench ended with status {done.returncode} and said nothing")
     return json.loads(done.stdout)
 
 
