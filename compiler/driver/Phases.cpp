@@ -276,7 +276,8 @@ llvm::Error cutPlaced(Compilation &run, ModuleOp module, const strategies::Stage
   });
 }
 
-llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::CostModel &model, CutMemory &memory) {
+llvm::Expected<compiler::OperatorStages> cutIntoStages(Compilation &run, ModuleOp module,
+                                                       const strategies::CostModel &model, CutMemory &memory) {
   const strategies::CostModel all = costsOfAllStages(run);
   compiler::PipelineCosts costs = pipelineCosts(run, all, model);
   costs.limit = memory.limit;
@@ -287,7 +288,10 @@ llvm::Error cutIntoStages(Compilation &run, ModuleOp module, const strategies::C
     return e;
   if (llvm::Error e = compiler::placeOperators(module, costs, &memory.counted))
     return e;
-  return cutPlaced(run, module, costs.places);
+  compiler::OperatorStages stages = compiler::stagesOfOperators(module);
+  if (llvm::Error e = cutPlaced(run, module, costs.places))
+    return e;
+  return stages;
 }
 
 llvm::Error orderStages(Compilation &run, ModuleOp module, const strategies::CostModel &model,

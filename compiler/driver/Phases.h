@@ -45,10 +45,11 @@ llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 /// hybrid the module comes from phase 2.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
-/// The same for a mesh with stages, in three steps: the module gets a module per stage; its sections get their order,
-/// which `join` changes where collectives run beside kernels; loops and messages are formed.
-llvm::Error cutIntoStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
-                          CutMemory &memory);
+/// The same for a mesh with stages, in three steps: the module gets a module per stage, and what lies in which is
+/// returned; its sections get their order, for which `join` says how collectives are sent; loops and messages are
+/// formed.
+llvm::Expected<compiler::OperatorStages> cutIntoStages(Compilation &run, mlir::ModuleOp module,
+                                                       const strategies::CostModel &model, CutMemory &memory);
 llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
                         const strategies::JoinOptions &join, compiler::PipelineReport &report);
 /// `costs`: of each stage.

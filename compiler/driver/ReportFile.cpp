@@ -77,6 +77,8 @@ static Json toJson(const compiler::PipelineReport &pipeline, const compiler::Mem
                       {"bytes_sent", stage.bytesSent},
                       {"held_bytes", stage.held},
                       {"kept_bytes", stage.kept}});
+    if (!stage.mesh.empty())
+      stages.back()["mesh"] = stage.mesh;
     if (size_t(stage.device) < memory.stageBytes.size())
       stages.back()["arena_bytes"] = memory.stageBytes[size_t(stage.device)];
   }

@@ -53,6 +53,7 @@ int64_t heldMicroBatches(const PipelineOptions &options, int64_t devices, int64_
 
 struct StageReport {
   int device = 0;                                      // place on the axis of the stages
+  std::string mesh;                                    // of its ranks, if each stage has its own
   std::array<int64_t, 3> sections = {};                // of the rank's program: Forward, Input and Weight
   std::string first;                                   // name of the first operator of the forward pass
   int64_t operators = 0;                               // of the first function

@@ -256,4 +256,18 @@ llvm::Error placeOperators(ModuleOp local, const PipelineCosts &costs, int64_t *
   return llvm::Error::success();
 }
 
+OperatorStages stagesOfOperators(ModuleOp placed) {
+  OperatorStages stages;
+  for (func::FuncOp func : placed.getOps<func::FuncOp>()) {
+    llvm::StringMap<int> &names = stages[func.getName().str()];
+    // What came with localisation has the name of the operator that it serves, and may lie elsewhere.
+    for (const bool ofModel : {true, false})
+      for (Operation &op : func.getBody().front())
+        if (auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
+            stage && isa<graph::GraphDialect>(op.getDialect()) == ofModel)
+          names.try_emplace(graph::nameOf(&op), int(stage.getInt()));
+  }
+  return stages;
+}
+
 } // namespace tessera::compiler

@@ -28,6 +28,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <map>
 #include <string>
 
@@ -58,6 +60,10 @@ llvm::Expected<std::vector<strategies::Cost>> operatorTimes(mlir::func::FuncOp f
 /// Places all functions of a local module. An error if it has less to cut than stages. `counted`: if a cut was
 /// searched, what it takes the fullest rank to need, which is less than its arena.
 llvm::Error placeOperators(mlir::ModuleOp local, const PipelineCosts &costs, int64_t *counted = nullptr);
+
+/// By function and by name of its operators: the stage of those that have one.
+using OperatorStages = std::map<std::string, llvm::StringMap<int>>;
+OperatorStages stagesOfOperators(mlir::ModuleOp placed);
 
 } // namespace tessera::compiler
 

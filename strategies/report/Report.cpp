@@ -306,6 +306,8 @@ Json toJson(const AssignReport &report) {
       for (auto [field, of] : {std::pair("gradient_of", &r.gradientOf), std::pair("update_of", &r.updateOf)})
         if (!of->empty())
           operators.back()[field] = *of;
+      if (r.stage)
+        operators.back()["stage"] = *r.stage;
       if (r.times > 1)
         operators.back()["times"] = r.times;
       auto it = f.search.alternatives.find(int(&r - f.operators.data()));

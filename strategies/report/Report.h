@@ -80,9 +80,10 @@ struct OperatorReport {
   std::vector<std::string> inputs;            // what makes the operands: operators and arguments, by name
   std::vector<std::string> operands, results; // shardings
   std::vector<Shape> globalOperands, globalResults, localOperands, localResults;
-  int64_t times = 1; // how often it runs in a step: once for each micro-batch; the next are of all
-  double flops = 0;  // local
-  int64_t bytes = 0; // local operands and results
+  std::optional<int> stage = {}; // of a pipeline; nothing: it has none, or every stage computes it for itself
+  int64_t times = 1;             // how often it runs in a step: once for each micro-batch; the next are of all
+  double flops = 0;              // local
+  int64_t bytes = 0;             // local operands and results
   Cost compute = 0;
   std::vector<CollectiveReport> collectives;
   Cost communication() const;

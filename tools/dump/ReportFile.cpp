@@ -308,6 +308,17 @@ rt::Result<std::vector<Found>> findOperators(const Report &report, const std::st
   return rt::Status::error("the plan has no operator " + rt::quoted(name) + hint);
 }
 
+/// "1 of 4, on data=2": with the mesh if each stage has its own.
+std::string stageLine(const Json &report, double stage) {
+  static const Json none = Json::object();
+  const Json &stages = list(report.contains("pipeline") ? report["pipeline"] : none, "stages");
+  std::string line = std::to_string(int64_t(stage)) + " of " + std::to_string(stages.size());
+  if (stage >= 0 && stage < double(stages.size()))
+    if (const std::string mesh = text(stages[size_t(stage)], "mesh"); !mesh.empty())
+      line += ", on " + rt::printable(mesh);
+  return line;
+}
+
 std::string dumped(const Json &json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 } // namespace
@@ -322,6 +333,8 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
     const Json &op = *described;
     out += rt::printable(text(op, "name")) + " (" + rt::printable(text(op, "kind")) + ") in " +
            rt::printable(text(*function, "name")) + "\n";
+    if (op.contains("stage"))
+      out += "  stage        " + stageLine(report.json, number(op, "stage")) + "\n";
     out += "  rule         " + rt::printable(text(op, "rule")) + "\n";
     std::string strategy = rt::printable(text(op, "strategy"));
     out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";

@@ -172,7 +172,7 @@ private:
 } // namespace
 
 bool isIdentity(const std::string &field) {
-  return field == "name" || field == "inputs" || field == "gradient_of" || field == "update_of";
+  return field == "name" || field == "inputs" || field == "gradient_of" || field == "update_of" || field == "stage";
 }
 
 std::vector<Block> foldRepeats(const std::vector<int> &sequence, const std::vector<size_t> &sizes, size_t least) {

@@ -108,12 +108,17 @@ static llvm::Error priceAgain(ModuleOp annotated, const strategies::CostModel &m
   return llvm::Error::success();
 }
 
-/// The report says how long the steps of a pipeline take.
-static void setPipelined(FittedProgram &fitted) {
-  for (strategies::FunctionReport &function : fitted.report.functions)
+/// The report says how long the steps of a pipeline take, and what lies in which stage.
+static void setPipelined(FittedProgram &fitted, const compiler::OperatorStages &stages) {
+  for (strategies::FunctionReport &function : fitted.report.functions) {
     if (fitted.pipeline)
       if (auto it = fitted.pipeline->steps.find(function.name); it != fitted.pipeline->steps.end())
         function.pipelined = it->second;
+    if (auto names = stages.find(function.name); names != stages.end())
+      for (strategies::OperatorReport &op : function.operators)
+        if (auto it = names->second.find(op.name); it != names->second.end())
+          op.stage = it->second;
+  }
 }
 
 /// Says that what was asked for beside kernels runs in line.
@@ -290,7 +295,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   if (join != asked)
     if (llvm::Error e = priceAgain(*annotated, model, join, fitted.report))
       return e;
-  setPipelined(fitted);
+  setPipelined(fitted, localizing.stages());
   return llvm::Error::success();
 }
 
@@ -380,7 +385,7 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
       return e;
     if (llvm::Error e = layOut(run, fitted))
       return e;
-    setPipelined(fitted);
+    setPipelined(fitted, localizing.stages());
     if (int64_t(fitted.memory.arenaBytes) <= limit) {
       run.finished("local");
       return fitted;

@@ -25,7 +25,7 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
     if (run_.pipeline) {
       whole_ = fitted.local->clone();
       cut_ = {run_.assign.memoryLimit, false, 0};
-      if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_, cut_))
+      if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_, cut_).moveInto(stages_))
         return e;
     }
     if (!isLast)
@@ -43,10 +43,12 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
 llvm::Expected<bool> Localizing::cutWithin(int64_t limit) {
   OwningOpRef<ModuleOp> module(whole_->clone());
   CutMemory memory{limit, true, 0};
-  if (llvm::Error e = cutIntoStages(run_, *module, model_, memory)) {
-    llvm::consumeError(std::move(e)); // the same was cut before, under a larger limit
+  llvm::Expected<compiler::OperatorStages> stages = cutIntoStages(run_, *module, model_, memory);
+  if (!stages) {
+    llvm::consumeError(stages.takeError()); // the same was cut before, under a larger limit
     return false;
   }
+  stages_ = std::move(*stages);
   cut_ = memory;
   begun_ = std::move(module);
   ordered_ = nullptr;

@@ -32,6 +32,8 @@ public:
 
   /// What the cut counts.
   const CutMemory &cut() const { return cut_; }
+  /// Of a pipeline: what lies where.
+  const compiler::OperatorStages &stages() const { return stages_; }
   /// Cuts the same assignment of a pipeline again, after which toMessages() begins with that cut. False: there is none.
   llvm::Expected<bool> cutWithin(int64_t limit);
 
@@ -39,6 +41,7 @@ private:
   Compilation &run_;
   const strategies::CostModel &model_;
   CutMemory cut_;
+  compiler::OperatorStages stages_;
   mlir::OwningOpRef<mlir::ModuleOp> whole_;   // of a pipeline: resharded
   mlir::OwningOpRef<mlir::ModuleOp> begun_;   // resharded; of a pipeline, cut
   mlir::OwningOpRef<mlir::ModuleOp> ordered_; // of a pipeline, in the order in which nothing runs beside kernels

@@ -160,13 +160,13 @@ public:
       if (!*smaller)
         return overLimit(run_, fitted_, limit_);
     }
-    if (llvm::Error e = report())
-      return e;
+    report();
     return std::move(fitted_);
   }
 
 private:
   static constexpr int kMostSearches = 4; // with smaller limits
+  static constexpr int kNoStage = -1;
 
   /// Searches the versions of stages that need too much for less. False if none of them has smaller strategies.
   llvm::Expected<bool> searchSmaller() {
@@ -289,12 +289,13 @@ private:
     for (const strategies::UserEntry &entry : user().entries)
       for (const std::string &name : strategies::operatorsOf(func, entry.op))
         entries[name] = &entry;
-    for (auto [op, stage] : llvm::zip_equal(func.getBody().front().without_terminator(), stages_)) {
+    for (auto [op, stage] :
+         llvm::zip_equal(func.getBody().front().without_terminator(), stages_.at(func.getName().str()))) {
       auto it = op.hasAttr(graph::kNameAttr) && op.hasAttr(dist::kStageAttr) ? entries.find(graph::nameOf(&op))
                                                                              : entries.end();
       if (it == entries.end() || op.hasAttr(graph::kGradOfAttr))
         continue;
-      const dist::Mesh &mesh = run_.ownMeshes[stage];
+      const dist::Mesh &mesh = run_.ownMeshes[size_t(stage)];
       if (const std::string why = strategies::whyNotOn(mesh, *it->second); !why.empty())
         return failUser("operator '" + it->first + "' is in stage " + std::to_string(stage) + ", whose mesh " +
                         mesh.str() + " " + why + "; give it a \"stage\" that can follow its entry");
@@ -414,13 +415,13 @@ private:
     return compiler::joinVersions(parts, of_, run_.ownMeshes, *fitted_.local);
   }
 
-  /// The stage of each operator of the training step, as the report has them.
+  /// The stage of each operator, as the report has them.
   void keepStages() {
-    func::FuncOp func = compiler::mainFunction(*versions_[0].module);
-    for (Operation &op : func.getBody().front().without_terminator()) {
-      auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
-      stages_.push_back(stage ? size_t(stage.getInt()) : 0);
-    }
+    for (func::FuncOp func : versions_[0].module->getOps<func::FuncOp>())
+      for (Operation &op : func.getBody().front().without_terminator()) {
+        auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
+        stages_[func.getName().str()].push_back(stage ? int(stage.getInt()) : kNoStage);
+      }
   }
 
   llvm::Error order() {
@@ -445,21 +446,29 @@ private:
   }
 
   /// Every operator as it is in its stage.
-  llvm::Error report() {
+  void report() {
     fitted_.report = versions_[0].report;
     fitted_.report.mesh = textOf(run_.ownMeshes);
     fitted_.report.memoryLimit = limit_;
-    strategies::FunctionReport &function = fitted_.report.functions.front();
-    function.compute = function.communication = 0;
-    for (size_t i = 0; i < function.operators.size(); ++i) {
-      function.operators[i] = versions_[of_[stages_[i]]].report.functions.front().operators[i];
-      function.compute += function.operators[i].compute;
-      function.communication += function.operators[i].communication();
+    for (auto [f, function] : llvm::enumerate(fitted_.report.functions)) {
+      const std::vector<int> &stages = stages_.at(function.name);
+      function.compute = function.communication = 0;
+      function.search.alternatives.clear();
+      for (auto [i, op] : llvm::enumerate(function.operators)) {
+        const strategies::FunctionReport &own = versions_[of_[size_t(std::max(stages[i], 0))]].report.functions[f];
+        op = own.operators[i];
+        if (stages[i] != kNoStage)
+          op.stage = stages[i];
+        if (auto it = own.search.alternatives.find(int(i)); it != own.search.alternatives.end())
+          function.search.alternatives.insert(*it);
+        function.compute += op.compute;
+        function.communication += op.communication();
+      }
+      if (auto it = fitted_.pipeline->steps.find(function.name); it != fitted_.pipeline->steps.end())
+        function.pipelined = it->second;
     }
-    for (strategies::FunctionReport &one : fitted_.report.functions)
-      if (auto it = fitted_.pipeline->steps.find(one.name); it != fitted_.pipeline->steps.end())
-        one.pipelined = it->second;
-    return llvm::Error::success();
+    for (auto [stage, mesh] : llvm::zip_equal(fitted_.pipeline->stages, run_.ownMeshes))
+      stage.mesh = mesh.str();
   }
 
   Compilation &run_;
@@ -469,8 +478,8 @@ private:
   llvm::SmallVector<dist::Mesh> meshes_; // the different ones
   std::vector<size_t> of_;               // of them, by stage
   std::deque<Version> versions_;
-  std::deque<CostModel> kernels_; // by version
-  std::vector<size_t> stages_;    // by operator of the training step
+  std::deque<CostModel> kernels_;                  // by version
+  std::map<std::string, std::vector<int>> stages_; // by function, of its operators; kNoStage: each computes it
   FittedProgram fitted_;
 };
 
