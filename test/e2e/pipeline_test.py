@@ -359,6 +359,24 @@ def stages_are_chosen(c):
 
 
 @case
+def chosen_stages_are_the_same_as_given_ones(c):
+    """Also where loops compute again what is large, which they do within a stage; and the saved strategies give the plan again."""
+    model = c.folder / "gpt.onnx"
+    subprocess.run([sys.executable, c.models / "networks.py", "gpt", "-o", model, "layers=6", "hidden=128", "heads=4", "words=64",
+                    "batch=batch", "length=32"], check=True)
+    options = ("--inputs", "ids", "--topology", "4xcpu")
+    searched = (*options, "--mode", "auto", "--search-budget", "0.02")
+    plan = c.compile(str(model), "8", 4, *searched, "--pipeline", "auto", rows=64)
+    best = json.loads((plan / "report.json").read_text())["stages"]["best"][0]
+    expect(best["stages"] > 1, best)
+    schedule = ("--pipeline", f"schedule={best['schedule']}")
+    for given in (searched, (*options, "--strategy", plan / "strategies.json")):
+        same = c.compile(str(model), best["mesh"], 4, *given, *schedule, rows=64)
+        for rank in plan.glob("rank*.plan"):
+            expect(rank.read_bytes() == (same / rank.name).read_bytes(), f"{given}: {rank.name} differs")
+
+
+@case
 def stages_are_even_where_layers_run_again(c):
     """What runs again is not cut, and yet there are six even stages of six layers. The order knows that what ran again is in memory
     until weights' gradients are made, so that these do not wait."""

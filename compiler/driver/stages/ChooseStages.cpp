@@ -1,5 +1,6 @@
 #include "compiler/driver/stages/ChooseStages.h"
 
+#include "compiler/driver/Phases.h"
 #include "compiler/driver/stages/StagePlans.h"
 #include "compiler/driver/stages/StagePrograms.h"
 #include "compiler/driver/stages/StageTrials.h"
@@ -517,10 +518,17 @@ private:
     if (llvm::Error e = take(one, run))
       return e;
     run.assign.prices = std::move(prices);
-    if (one.candidate.stages > 1)
+    // In the trials' program loops compute again what they would else read, as they do in the stages of a plan. But there
+    // a stage would compute again what lies in another one, and receive what that takes.
+    compiler::ImportedModel toCut;
+    if (one.candidate.stages > 1) {
       if (llvm::Error e =
               compiler::completePipeline(run.pipeline->options, one.candidate.stages, one.candidate.microBatches))
         return e;
+      if (llvm::Error e = quietModel(run).moveInto(toCut))
+        return e;
+      module = *toCut.module;
+    }
     run.assign.explain = explain_;
     run.hurry(run.assign);
     return fitWithRecompute(run, module, run.assign, fitMemory, std::move(once));
