@@ -270,31 +270,25 @@ void addMade(const graph::DataFlow &flow, DeviceTimes &device) {
 }
 
 /// Where collectives run beside kernels, a section takes less time than all that it does.
-llvm::Error priceBeside(func::FuncOp func, const PipelineCosts &costs, DeviceTimes &device) {
-  if (costs.join.overlap == strategies::Overlapping::Off)
-    return llvm::Error::success();
-  llvm::Expected<strategies::LocalCost> cost = strategies::LocalCost::of(func, costs.stage, &costs.all);
-  if (!cost)
-    return cost.takeError();
-  const strategies::SentProgram sent = sendProgram(costs.stage, cost->toSend(), costs.join);
-  if (!sent.beside)
-    return llvm::Error::success();
+void setBeside(const strategies::LocalCost &cost, const strategies::SentProgram &sent, DeviceTimes &device) {
   device.before = device.behind = 0;
   for (StageTimes &stage : device.chunks)
     stage.forward = stage.input = stage.weight = 0;
   for (const strategies::SectionTime &time : sent.beside->sections)
     device.of(time.section) += time.ns;
-  const graph::MessageFlow flow(cost->looped.flow, sent.messages);
+  const graph::MessageFlow flow(cost.looped.flow, sent.messages);
   for (auto [step, beside] : llvm::enumerate(sent.beside->beside))
     if (beside)
-      device.beside += graph::inBody(flow.flow.steps[step].section) ? cost->program.parts : 1;
-  return llvm::Error::success();
+      device.beside += graph::inBody(flow.flow.steps[step].section) ? cost.program.parts : 1;
 }
 
 llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &costs) {
-  llvm::Expected<std::vector<Cost>> times = operatorTimes(func, costs);
-  if (!times)
-    return times.takeError();
+  llvm::Expected<strategies::LocalCost> cost = strategies::LocalCost::of(func, costs.stage, &costs.all);
+  if (!cost)
+    return cost.takeError();
+  // As the plan is made (strategies::sentCollectives), so that its steps take what the order counts.
+  const strategies::SentProgram sent = sendProgram(costs.stage, cost->toSend(), costs.join);
+  const std::vector<Cost> times = strategies::operatorTimes(*cost, costs.stage, sent.messages);
   DeviceTimes device;
   device.chunks.resize(size_t(costs.places.chunks));
   const ProgramParts parts(func);
@@ -306,8 +300,8 @@ llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &
     const bool inBody = graph::inBody(section), counts = inBody || !staged;
     StageTimes &stage = device.chunks[inBody ? size_t(graph::chunkOf(section)) : 0];
     ++stage.operators;
-    device.of(section) += (*times)[s];
-    if (counts && stage.first.empty() && (*times)[s] > 0 && !parts.free[s])
+    device.of(section) += times[s];
+    if (counts && stage.first.empty() && times[s] > 0 && !parts.free[s])
       stage.first = graph::nameOf(op);
     if (auto send = dyn_cast<dist::SendOp>(op); send && counts) {
       const int64_t bytes = program.flow.values[size_t(program.index.lookup(send.getX()))].bytes;
@@ -318,8 +312,8 @@ llvm::Expected<DeviceTimes> priceDevice(func::FuncOp func, const PipelineCosts &
       addHeld(program.flow, int(s), readers, stage);
   }
   addMade(program.flow, device);
-  if (llvm::Error e = priceBeside(func, costs, device))
-    return e;
+  if (sent.beside)
+    setBeside(*cost, sent, device);
   return device;
 }
 

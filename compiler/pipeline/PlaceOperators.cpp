@@ -21,19 +21,6 @@ Cost PipelineCosts::message(int64_t bytes) const {
   return Cost((link.latency + double(bytes) / link.bandwidth) * 1e9);
 }
 
-llvm::Expected<std::vector<Cost>> operatorTimes(func::FuncOp func, const PipelineCosts &costs) {
-  llvm::Expected<strategies::LocalCost> priced = strategies::LocalCost::of(func, costs.all);
-  if (!priced)
-    return priced.takeError();
-  std::vector<Cost> times = std::move(priced->kernels);
-  for (auto [i, op] : llvm::enumerate(priced->program.operators))
-    if (auto collective = dyn_cast<dist::CollectiveOp>(op))
-      times[i] = costs.stage.collective(
-          collective.getCollective(costs.stage.mesh()),
-          int64_t(cast<RankedTensorType>(collective.getX().getType()).getElementTypeBitWidth() + 7) / 8);
-  return times;
-}
-
 namespace {
 
 constexpr int kNone = ForwardPass::kNone; // no stage, or not known yet
@@ -143,12 +130,13 @@ private:
   }
 
   llvm::Error placeForward(int64_t *counted) {
-    llvm::Expected<std::vector<Cost>> times = operatorTimes(func_, costs_);
-    if (!times)
-      return times.takeError();
+    llvm::Expected<strategies::LocalCost> priced = strategies::LocalCost::of(func_, costs_.stage, &costs_.all);
+    if (!priced)
+      return priced.takeError();
+    const std::vector<Cost> times = strategies::operatorTimes(*priced, costs_.stage, {});
     llvm::Expected<FoundCut> cut =
         findCut(func_.getName(), forward_, costs_, [&](std::vector<int> &steps, bool anywhere) {
-          return forward_.problem(*times, costs_, steps, anywhere);
+          return forward_.problem(times, costs_, steps, anywhere);
         });
     if (!cut)
       return cut.takeError();

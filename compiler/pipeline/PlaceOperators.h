@@ -54,9 +54,6 @@ struct PipelineCosts {
   strategies::Cost message(int64_t bytes) const;
 };
 
-/// The time of each operator of a local function when it runs once, by step.
-llvm::Expected<std::vector<strategies::Cost>> operatorTimes(mlir::func::FuncOp func, const PipelineCosts &costs);
-
 /// Places all functions of a local module. An error if it has less to cut than stages. `counted`: if a cut was
 /// searched, what it takes the fullest rank to need, which is less than its arena.
 llvm::Error placeOperators(mlir::ModuleOp local, const PipelineCosts &costs, int64_t *counted = nullptr);

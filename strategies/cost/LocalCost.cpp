@@ -34,13 +34,9 @@ llvm::Expected<LocalCost> LocalCost::of(func::FuncOp func, const CostModel &mode
   return cost;
 }
 
-/// What operators take, those left out that take nothing.
-static std::vector<std::pair<Operation *, int64_t>> timesOf(const LocalCost &cost, const CostModel &model,
-                                                            llvm::ArrayRef<std::vector<int>> messages) {
-  std::vector<std::pair<Operation *, int64_t>> times;
-  for (auto [op, ns] : llvm::zip_equal(cost.program.operators, cost.kernels))
-    if (ns > 0)
-      times.push_back({op, ns});
+std::vector<Cost> operatorTimes(const LocalCost &cost, const CostModel &model,
+                                llvm::ArrayRef<std::vector<int>> messages) {
+  std::vector<Cost> times = cost.kernels;
   llvm::DenseMap<int, const graph::Sender *> senders; // by step of the loops; looked up only
   for (const graph::Sender &sender : cost.senders)
     senders[sender.step] = &sender;
@@ -49,8 +45,7 @@ static std::vector<std::pair<Operation *, int64_t>> timesOf(const LocalCost &cos
     for (int step : steps)
       members.push_back(senders.lookup(step));
     for (auto [step, share] : llvm::zip_equal(steps, shareMessage(model, members)))
-      if (share > 0)
-        times.push_back({cost.program.operators[size_t(cost.looped.members[size_t(step)].front())], share});
+      times[size_t(cost.looped.members[size_t(step)].front())] += share;
   };
   llvm::DenseSet<int> joined; // looked up only
   for (const std::vector<int> &message : messages) {
@@ -71,7 +66,9 @@ llvm::Expected<graph::SentCollectives> sentCollectives(func::FuncOp func, const 
   graph::SentCollectives how;
   const SentProgram sent = sendProgram(model, cost->toSend(), options);
   how.messages = graph::operatorsOf(cost->program, cost->looped, sent.messages);
-  how.times = timesOf(*cost, model, sent.messages);
+  for (auto [op, ns] : llvm::zip_equal(cost->program.operators, operatorTimes(*cost, model, sent.messages)))
+    if (ns > 0)
+      how.times.push_back({op, ns});
   if (!sent.beside)
     return how;
   const graph::MessageFlow flow(cost->looped.flow, sent.messages);

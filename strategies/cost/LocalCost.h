@@ -34,6 +34,11 @@ private:
   explicit LocalCost(mlir::func::FuncOp func);
 };
 
+/// What each operator takes when it runs once; a member of a message takes its part. `messages`: by step of
+/// `cost.looped`.
+std::vector<Cost> operatorTimes(const LocalCost &cost, const CostModel &model,
+                                llvm::ArrayRef<std::vector<int>> messages);
+
 /// How the collectives of a local function are sent, and what its operators take.
 llvm::Expected<graph::SentCollectives> sentCollectives(mlir::func::FuncOp func, const CostModel &model,
                                                        const JoinOptions &options, const CostModel *kernels = nullptr);

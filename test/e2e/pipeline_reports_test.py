@@ -38,8 +38,7 @@ def a_trace_has_what_was_predicted_of_every_stage(c):
     """Above what the first rank of each stage measured: the names of its steps, as often as they run, when the report has the calls,
     and in all as long as its stages are predicted to be busy."""
     for mesh, first, options in PLANS:
-        # Stages count what is sent as one message as if each part were sent alone.
-        plan, trace = c.compile("lenet_train", mesh, 4, *options, "--fusion", "off", rows=16), c.folder / "trace.json"
+        plan, trace = c.compile("lenet_train", mesh, 4, *options, rows=16), c.folder / "trace.json"
         c.run(c.bin / "tessera-run", plan, "--data", "synthetic", "--steps", 4, "--trace", "steps=3", "--trace-file", trace)
         events, report = json.loads(trace.read_text())["traceEvents"], report_of(plan)
         firsts = {0, first}

@@ -7,12 +7,6 @@ using namespace mlir;
 namespace tessera {
 
 llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedProgram &fitted) {
-  const bool isLast = join.none();
-  const bool inLine = join.overlap == strategies::Overlapping::Off;
-  if (ordered_ && inLine) {
-    fitted.local = ordered_->clone();
-    return llvm::Error::success();
-  }
   if (begun_) {
     fitted.local = begun_->clone();
   } else {
@@ -28,16 +22,11 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
       if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_, cut_).moveInto(stages_))
         return e;
     }
-    if (!isLast)
+    if (!join.none())
       begun_ = fitted.local->clone();
   }
-  if (!run_.pipeline)
-    return llvm::Error::success();
-  if (llvm::Error e = orderStages(run_, *fitted.local, model_, join, fitted.pipeline.emplace()))
-    return e;
-  if (inLine && !isLast)
-    ordered_ = fitted.local->clone();
-  return llvm::Error::success();
+  return run_.pipeline ? orderStages(run_, *fitted.local, model_, join, fitted.pipeline.emplace())
+                       : llvm::Error::success();
 }
 
 llvm::Expected<bool> Localizing::cutWithin(int64_t limit) {
@@ -51,7 +40,6 @@ llvm::Expected<bool> Localizing::cutWithin(int64_t limit) {
   stages_ = std::move(*stages);
   cut_ = memory;
   begun_ = std::move(module);
-  ordered_ = nullptr;
   return true;
 }
 

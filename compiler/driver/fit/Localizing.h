@@ -1,8 +1,8 @@
 //===- Localizing.h - from one assignment to programs that differ in their messages ----------------===//
 //
 // A program that does not fit is made again with its collectives in line, and then with smaller messages. What these do
-// not change is made once: reshards and, of a pipeline, the cut; and, once nothing runs beside kernels, the order. Mode
-// hybrid chooses no strategies: its program comes from phase 2 and has no reshards.
+// not change is made once: reshards and, of a pipeline, the cut. Mode hybrid chooses no strategies: its program comes
+// from phase 2 and has no reshards.
 //
 //   Localizing localizing(run, model);
 //   Error e = localizing.toMessages(join, fitted);   // fitted.local: from phase 3; of a pipeline, its time is known
@@ -42,9 +42,8 @@ private:
   const strategies::CostModel &model_;
   CutMemory cut_;
   compiler::OperatorStages stages_;
-  mlir::OwningOpRef<mlir::ModuleOp> whole_;   // of a pipeline: resharded
-  mlir::OwningOpRef<mlir::ModuleOp> begun_;   // resharded; of a pipeline, cut
-  mlir::OwningOpRef<mlir::ModuleOp> ordered_; // of a pipeline, in the order in which nothing runs beside kernels
+  mlir::OwningOpRef<mlir::ModuleOp> whole_; // of a pipeline: resharded
+  mlir::OwningOpRef<mlir::ModuleOp> begun_; // resharded; of a pipeline, cut
 };
 
 } // namespace tessera
