@@ -17,13 +17,6 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-static constexpr int kNoStage = -1;
-
-static int stageIn(Attribute attribute) {
-  auto number = dyn_cast_or_null<IntegerAttr>(attribute);
-  return number ? int(number.getInt()) : kNoStage;
-}
-
 namespace {
 
 class Borders {
@@ -33,13 +26,13 @@ public:
   llvm::Error run() {
     for (BlockArgument argument : func_.getArguments())
       if (isOwned(func_, argument.getArgNumber()))
-        if (llvm::Error e = cross(argument, stageIn(func_.getArgAttr(argument.getArgNumber(), dist::kStageAttr))))
+        if (llvm::Error e = cross(argument, stageIn(argument)))
           return e;
     for (int s : parts_.order) {
       Operation *op = parts_.program.operators[size_t(s)];
       if (!parts_.free[size_t(s)])
         for (OpResult result : op->getResults())
-          if (llvm::Error e = cross(result, stageIn(op->getAttr(dist::kStageAttr))))
+          if (llvm::Error e = cross(result, stageIn(op)))
             return e;
     }
     while (!paid_.empty()) {
@@ -61,7 +54,7 @@ private:
       Operation *user = use.getOwner();
       if (user->hasTrait<OpTrait::IsTerminator>())
         told |= isTold(func_, use.getOperandNumber());
-      else if (const int stage = stageIn(user->getAttr(dist::kStageAttr)); stage != kNoStage && stage != home)
+      else if (const int stage = stageIn(user); stage != kNoStage && stage != home)
         readers[stage].push_back(&use);
     }
     if (told)
@@ -189,7 +182,7 @@ llvm::Error completeStages(ModuleOp local) {
         continue;
       int stage = kNoStage;
       for (Operation *user : op->getUsers())
-        if (const int of = stageIn(user->getAttr(dist::kStageAttr)); of != kNoStage) {
+        if (const int of = stageIn(user); of != kNoStage) {
           if (stage != kNoStage && stage != of)
             return llvm::createStringError("'%s': operator '%s' is needed in the stages %d and %d, which have meshes "
                                            "of their own",
@@ -198,9 +191,7 @@ llvm::Error completeStages(ModuleOp local) {
         }
       for (Value operand : op->getOperands())
         if (stage == kNoStage)
-          stage = operand.getDefiningOp()
-                      ? stageIn(operand.getDefiningOp()->getAttr(dist::kStageAttr))
-                      : stageIn(func.getArgAttr(cast<BlockArgument>(operand).getArgNumber(), dist::kStageAttr));
+          stage = stageIn(operand);
       if (stage == kNoStage)
         return llvm::createStringError("'%s': operator '%s' has no stage", func.getName().str().c_str(),
                                        graph::nameOf(op).c_str());

@@ -41,11 +41,6 @@ using graph::Section;
 
 namespace {
 
-std::optional<int> numberIn(Attribute attribute) {
-  auto number = dyn_cast_or_null<IntegerAttr>(attribute);
-  return number ? std::optional(int(number.getInt())) : std::nullopt;
-}
-
 /// The most channels that every transport has: MPI promises so many tags.
 constexpr int64_t kMostChannels = 32768;
 
@@ -111,13 +106,13 @@ private:
   llvm::Error readStages() {
     auto valid = [&](int stage) { return stage >= 0 && stage < numStages(); };
     for (Operation *op : parts_.program.operators) {
-      stage_.push_back(numberIn(op->getAttr(dist::kStageAttr)).value_or(-1));
+      stage_.push_back(stageIn(op));
       if (stage_.back() != -1 && !valid(stage_.back()))
         return fail("operator '" + graph::nameOf(op) + "' has the stage " + Twine(stage_.back()) + " of " +
                     Twine(numStages()));
     }
     for (unsigned a = 0; a < func_.getNumArguments(); ++a) {
-      owner_.push_back(isOwned(func_, a) ? numberIn(func_.getArgAttr(a, dist::kStageAttr)).value_or(-1) : -1);
+      owner_.push_back(isOwned(func_, a) ? stageIn(func_.getArgument(a)) : kNoStage);
       if (isOwned(func_, a) && !valid(owner_.back()))
         return fail("'" + graph::argName(func_, a) + "' has no stage that has it");
       if (std::optional<unsigned> result = graph::updateOf(func_, a))
@@ -465,9 +460,7 @@ struct CutStagesPass : graph::FalliblePass<impl::CutStagesPassBase<CutStagesPass
     ModuleOp module = getOperation();
     int64_t count = stages;
     if (count == 0)
-      module.walk([&](Operation *op) {
-        count = std::max<int64_t>(count, numberIn(op->getAttr(dist::kStageAttr)).value_or(-1) + 1);
-      });
+      module.walk([&](Operation *op) { count = std::max<int64_t>(count, stageIn(op) + 1); });
     if (count < 2)
       return llvm::createStringError("a pipeline has 2 stages or more");
     const int64_t on = devices == 0 ? count : int64_t(devices);

@@ -93,14 +93,9 @@ private:
     return stage;
   }
 
-  static std::optional<int64_t> givenStage(Operation *op) {
-    auto given = op->getAttrOfType<IntegerAttr>(dist::kStageAttr);
-    return given ? std::optional(given.getInt()) : std::nullopt;
-  }
-
   bool hasGivenCut() const {
     for (int s : parts_.order)
-      if (isForward(s) && givenStage(operatorOf(s)))
+      if (isForward(s) && stageIn(operatorOf(s)) != kNoStage)
         return true;
     return false;
   }
@@ -111,16 +106,15 @@ private:
     for (int s : parts_.order) {
       if (!isForward(s))
         continue;
-      const std::optional<int64_t> given = givenStage(operatorOf(s));
+      const int given = stageIn(operatorOf(s));
       const std::string name = graph::nameOf(operatorOf(s));
-      if (!given)
+      if (given == kNoStage)
         return llvm::createStringError("operator '" + name +
                                        "' has no stage, but other operators of the forward pass have one");
-      if (*given < 0 || *given >= count)
-        return llvm::createStringError("operator '%s' has the stage %lld of %lld", name.c_str(), (long long)*given,
-                                       (long long)count);
-      stages_[size_t(s)] = int(*given);
-      used[size_t(*given)] = true;
+      if (given < 0 || given >= count)
+        return llvm::createStringError("operator '%s' has the stage %d of %lld", name.c_str(), given, (long long)count);
+      stages_[size_t(s)] = given;
+      used[size_t(given)] = true;
     }
     for (int64_t stage = 0; stage < count; ++stage)
       if (!used[size_t(stage)])
@@ -251,9 +245,8 @@ OperatorStages stagesOfOperators(ModuleOp placed) {
     // What came with localisation has the name of the operator that it serves, and may lie elsewhere.
     for (const bool ofModel : {true, false})
       for (Operation &op : func.getBody().front())
-        if (auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
-            stage && isa<graph::GraphDialect>(op.getDialect()) == ofModel)
-          names.try_emplace(graph::nameOf(&op), int(stage.getInt()));
+        if (const int stage = stageIn(&op); stage != kNoStage && isa<graph::GraphDialect>(op.getDialect()) == ofModel)
+          names.try_emplace(graph::nameOf(&op), stage);
   }
   return stages;
 }

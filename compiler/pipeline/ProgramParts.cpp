@@ -12,6 +12,20 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+static int numberIn(Attribute attribute) {
+  auto number = dyn_cast_or_null<IntegerAttr>(attribute);
+  return number ? int(number.getInt()) : kNoStage;
+}
+
+int stageIn(Operation *op) { return numberIn(op->getAttr(dist::kStageAttr)); }
+
+int stageIn(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument ? numberIn(cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                                 .getArgAttr(argument.getArgNumber(), dist::kStageAttr))
+                  : stageIn(value.getDefiningOp());
+}
+
 func::FuncOp mainFunction(ModuleOp module) {
   if (auto train = module.lookupSymbol<func::FuncOp>("train"))
     return train;

@@ -36,6 +36,11 @@ private:
   void findFree(mlir::func::FuncOp func);
 };
 
+/// The stage that the operator, or what has the value, was given (dist.stage); kNoStage: none.
+inline constexpr int kNoStage = -1;
+int stageIn(mlir::Operation *op);
+int stageIn(mlir::Value value);
+
 /// The function that decides how a module is cut: the training step, else the first one.
 mlir::func::FuncOp mainFunction(mlir::ModuleOp module);
 /// Whether the argument is a parameter or a state, which one stage has.

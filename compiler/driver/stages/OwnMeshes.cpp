@@ -166,7 +166,6 @@ public:
 
 private:
   static constexpr int kMostSearches = 4; // with smaller limits
-  static constexpr int kNoStage = -1;
 
   /// Searches the versions of stages that need too much for less. False if none of them has smaller strategies.
   llvm::Expected<bool> searchSmaller() {
@@ -418,10 +417,8 @@ private:
   /// The stage of each operator, as the report has them.
   void keepStages() {
     for (func::FuncOp func : versions_[0].module->getOps<func::FuncOp>())
-      for (Operation &op : func.getBody().front().without_terminator()) {
-        auto stage = op.getAttrOfType<IntegerAttr>(dist::kStageAttr);
-        stages_[func.getName().str()].push_back(stage ? int(stage.getInt()) : kNoStage);
-      }
+      for (Operation &op : func.getBody().front().without_terminator())
+        stages_[func.getName().str()].push_back(compiler::stageIn(&op));
   }
 
   llvm::Error order() {
@@ -457,7 +454,7 @@ private:
       for (auto [i, op] : llvm::enumerate(function.operators)) {
         const strategies::FunctionReport &own = versions_[of_[size_t(std::max(stages[i], 0))]].report.functions[f];
         op = own.operators[i];
-        if (stages[i] != kNoStage)
+        if (stages[i] != compiler::kNoStage)
           op.stage = stages[i];
         if (auto it = own.search.alternatives.find(int(i)); it != own.search.alternatives.end())
           function.search.alternatives.insert(*it);
@@ -479,7 +476,7 @@ private:
   std::vector<size_t> of_;               // of them, by stage
   std::deque<Version> versions_;
   std::deque<CostModel> kernels_;                  // by version
-  std::map<std::string, std::vector<int>> stages_; // by function, of its operators; kNoStage: each computes it
+  std::map<std::string, std::vector<int>> stages_; // by function, of its operators (compiler::stageIn)
   FittedProgram fitted_;
 };
 
