@@ -159,7 +159,7 @@ private:
       known += stage.held;
     besides_ = std::max<int64_t>(0, priced_.peak - known);
     addOnce(node);
-    addTransfers();
+    addTransfers(node);
   }
 
   /// What runs once belongs to its operator's stage; updates to whoever has the parameters, by their bytes.
@@ -179,18 +179,45 @@ private:
       once_[d] += Cost(double(rest) * (all > 0 ? double(fixed_[d]) / all : 1.0 / double(once_.size())));
   }
 
-  void addTransfers() {
-    std::vector<int64_t> largest(pipeline_.stages.size(), 0); // that leaves the stage forward
-    for (const strategies::StageValue &value : problem_.values) {
-      const int from = stageOf_[size_t(value.from)];
-      for (int to : value.to)
-        if (stageOf_[size_t(to)] > from)
-          largest[size_t(from)] = std::max(largest[size_t(from)], value.bytes);
+  /// By step: where the cut leads to. The gradient of what several stages read lies in the first of them.
+  std::vector<int> stagesOfSteps(llvm::ArrayRef<int> node) const {
+    const ProgramParts &parts = forward_.parts;
+    std::vector<int> stages(node.size(), kNoStage);
+    for (int s : parts.order) {
+      const int home = forward_.isForward(s) || parts.free[size_t(s)] ? s : forward_.homeOf(s);
+      if (home == ForwardPass::kNone || node[size_t(home)] == ForwardPass::kNone)
+        continue;
+      int &stage = stages[size_t(s)];
+      stage = stageOf_[size_t(node[size_t(home)])];
+      if (home == s)
+        continue;
+      for (Value operand : forward_.operatorOf(s)->getOperands())
+        if (const int maker = parts.makerOf(operand); maker >= 0 && parts.inBackwardBody(maker))
+          if (const int at = stages[size_t(maker)]; at != kNoStage)
+            stage = std::min(stage, at);
+    }
+    return stages;
+  }
+
+  /// As a plan has them (Calls.cpp): two stages wait for the largest message that one of them sends for a micro-batch.
+  void addTransfers(llvm::ArrayRef<int> node) {
+    const graph::DataFlow &flow = forward_.parts.program.flow;
+    const std::vector<int> stages = stagesOfSteps(node);
+    std::vector<int64_t> largest(pipeline_.stages.size(), 0);
+    for (size_t s = 0; s < stages.size(); ++s) {
+      if (stages[s] == kNoStage || (forward_.parts.hasBody && !forward_.parts.inBody(int(s))))
+        continue;
+      for (int value : flow.steps[s].makes)
+        for (int reader : forward_.readersOf(value))
+          if (size_t(reader) < stages.size() && stages[size_t(reader)] != kNoStage &&
+              stages[size_t(reader)] != stages[s])
+            largest[size_t(stages[s])] = std::max(largest[size_t(stages[s])], flow.values[size_t(value)].bytes);
     }
     const PipelineCosts costs{priced_.all, priced_.all, 0, places_};
     for (size_t s = 0; s + 1 < pipeline_.stages.size(); ++s)
-      pipeline_.transfers.push_back(
-          pipeline_.stages[s].device == pipeline_.stages[s + 1].device ? 0 : costs.message(largest[s]));
+      pipeline_.transfers.push_back(pipeline_.stages[s].device == pipeline_.stages[s + 1].device
+                                        ? 0
+                                        : costs.message(std::max(largest[s], largest[s + 1])));
   }
 
   const StagesToPrice &priced_;

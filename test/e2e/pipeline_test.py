@@ -456,6 +456,23 @@ def copies_count_in_an_estimate(c):
 
 
 @case
+def gradients_of_a_tied_table_count_in_an_estimate(c):
+    """They go from the last stage to the first for each micro-batch. Stages without them seemed faster than all that has no stages."""
+    model, topology = c.folder / "gpt.onnx", c.folder / "slow.json"
+    subprocess.run([sys.executable, c.models / "networks.py", "gpt", "-o", model, "layers=8", "hidden=64", "heads=2", "words=4096",
+                    "batch=batch", "length=16"], check=True)
+    topology.write_text(json.dumps({"name": "slow", "devices": 16, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
+                                    "links": [{"devices": 4, "latency": 1e-6, "bandwidth": 1e10},
+                                              {"devices": 16, "latency": 1e-5, "bandwidth": 1e9}]}))
+    def step(*options):
+        text = c.run(c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", topology, "--mesh", 16, "--dim",
+                     "batch=64", "--train", "--accumulate", 16, "--search-only", "--search-budget", "0.1", *options)
+        return float(re.search(r"^train .*; predicted ([0-9.]+) ms", text, re.M)[1])
+    chosen, alone = step("--pipeline", "auto"), step()
+    expect(chosen <= alone, f"chosen {chosen} ms, without stages {alone} ms")
+
+
+@case
 def no_stages_where_they_do_not_pay(c):
     """One micro-batch, or a fast network and nothing to gain."""
     plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")
