@@ -267,6 +267,11 @@ def tells(c):
     expect("mesh         stages=[data=2,model=2; data=1], 5 ranks" in c.told, c.told)
     text = c.run(c.bin / "tessera-dump", plan, "--schedule")
     expect("0 to 3" in text, text)
+    # What one rank needs is what the fullest one does, here the last.
+    plan = c.compile("lenet_train", "stages=[data=2,model=2; data=1]", "--mode", "auto")
+    page = json.loads(c.run(c.bin / "tessera-dump", plan, "--json"))
+    arenas = [rank["arena_bytes"] for rank in page["ranks"]]
+    expect(arenas[4] == max(arenas) == page["page"]["head"]["arena_bytes"], f"{arenas}, {page['page']['head']}")
 
 
 @case

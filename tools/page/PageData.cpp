@@ -6,6 +6,7 @@
 #include "tools/page/Network.h"
 #include "tools/page/web/PageTexts.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace tessera {
@@ -35,7 +36,7 @@ Json headJson(const Json &report, const Network &network, const PagePlans &plans
                {"communication_ns", communication},
                {"bytes_sent", number(function, "bytes_sent")},
                {"num_collectives", number(function, "num_collectives")},
-               {"arena_bytes", plans.first.arena_bytes()},
+               {"arena_bytes", plans.mostArena},
                {"memory_limit", limit}};
   head["search"] = function.contains("search") ? function["search"] : Json();
   head["pipeline"] = pipelineJson(report);
@@ -108,6 +109,7 @@ void addNetwork(Json &page, const Network &network) {
 void PagePlans::add(const plan::Plan &plan) {
   if (traffic.empty())
     first = plan;
+  mostArena = std::max(mostArena, plan.arena_bytes());
   traffic.push_back(trafficOf(plan, rt::stagesOf(plan).ranks()));
 }
 

@@ -15,6 +15,7 @@ namespace tessera {
 /// What the page shows of the plans of a folder.
 struct PagePlans {
   plan::Plan first;                 // rank 0's
+  uint64_t mostArena = 0;           // bytes, of the rank that needs most
   std::vector<RankTraffic> traffic; // by rank
   /// Takes the next rank's plan.
   void add(const plan::Plan &plan);
