@@ -456,6 +456,21 @@ def copies_count_in_an_estimate(c):
 
 
 @case
+def stages_share_the_cores_of_machines_in_an_estimate(c):
+    """What is not made would not take much longer than the estimate says."""
+    model, _ = small_gpt(c)
+    command = (c.bin / "tessera-compile", model, "--inputs", "ids", "--mode", "auto", "--topology", "4xcpu", "--dim", "batch=60", "--train",
+               "--search-only", "--search-budget", "0.1")
+    found = json.JSONDecoder().raw_decode(c.run(*command, "--mesh", 12, "--pipeline", "auto", "--json"))[0]["stages"]["best"]
+    estimates = [one for one in found if one["stages"] > 1 and one["micro_batches"] > 1 and one.get("estimate")]
+    expect(not found[0]["estimate"] and estimates, found)
+    for one in estimates:
+        text = c.run(*command, "--mesh", one["mesh"], "--accumulate", one["micro_batches"], "--pipeline", f"schedule={one['schedule']}")
+        step = float(re.search(r"^pipeline .*predicted ([0-9.]+) ms", text, re.M)[1]) * 1e6
+        expect(step < 1.25 * one["predicted_ns"], f"{one}: {step} ns")
+
+
+@case
 def gradients_of_a_tied_table_count_in_an_estimate(c):
     """They go from the last stage to the first for each micro-batch. Stages without them seemed faster than all that has no stages."""
     model, topology = c.folder / "gpt.onnx", c.folder / "slow.json"

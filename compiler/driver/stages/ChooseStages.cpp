@@ -331,6 +331,9 @@ private:
     for (auto [argument, sharding] : llvm::zip_equal(func.getArguments(), tried.function->args))
       bytes[argument] = trial.prices->model.localBytes(strategies::shapeOf(argument),
                                                        strategies::elementBytes(argument.getType()), sharding);
+    // The ranks of all stages share the machines' cores.
+    const strategies::Topology &topology = run_.assign.topology;
+    const double longer = topology.share(trial.mesh.numRanks()) / topology.share(all.mesh().numRanks());
     compiler::StagesToPrice priced{
         func, {}, {}, [&](Value value) { return bytes.lookup(value); }, all, limit_, tried.cost.peakBytes, most};
     for (auto [info, strategy, one] :
@@ -338,7 +341,9 @@ private:
       for (auto [result, shape] :
            llvm::zip_equal(info.op->getResults(), strategies::localResults(*info.cls, trial.mesh, strategy)))
         bytes[result] = strategies::numElements(shape) * strategies::elementBytes(result.getType());
-      Cost time = one.compute / info.times, once = 0;
+      const Cost compute = one.compute / info.times,
+                 launch = info.loop == int(priced.times.size()) ? std::min(compute, all.launch()) : 0;
+      Cost time = launch + Cost(double(compute - launch) * longer), once = 0;
       for (const strategies::PricedCollective &collective : one.collectives)
         (collective.times == info.times ? time : once) +=
             collective.cost / (collective.times == info.times ? info.times : 1);
