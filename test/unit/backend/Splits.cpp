@@ -208,7 +208,8 @@ void collect(const Case &c, const Setting &setting, std::map<std::string, std::s
   const std::vector<Values> whole = run(c, c.in, c.out, values, setting, &by);
   std::string kernel = c.kernel;
   for (const char *code : {"gemm", "1x1"})
-    if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos)
+    if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos &&
+        by[0].find("fused") == std::string::npos)
       kernel += std::string(" by ") + code;
   auto compare = [&](const Values &a, const Values &b, const std::string &cut, int64_t parts) {
     if (sameBits(a, b))

@@ -30,8 +30,10 @@ public:
     // The tile buffers may take about half of the first-level cache.
     int64_t length = tape_.rowLength();
     tile_ = std::clamp<int64_t>(8192 / std::max<int64_t>(tape_.slots, 1), 512, 4096) / 256 * 256;
-    tilesPerRow_ = (length + tile_ - 1) / tile_;
     tile_ = std::min(tile_, length);
+    if (tape_.periodic() && tape_.p <= tile_)
+      tile_ -= tile_ % tape_.p; // whole periods
+    tilesPerRow_ = (length + tile_ - 1) / tile_;
     int64_t items = tape_.rows() * tilesPerRow_;
     threads_ = items * tile_ < kSmall ? 1 : call_.threads;
     if (tape_.ordered) {
@@ -43,10 +45,11 @@ public:
       placeSums(items);
     }
     laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
+    periodBytes_ = tape_.periodic() ? roundUp((tape_.p + tile_) * 8, 64) + 64 : 0;
     slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not map to the same cache sets
     code_ = compileTile(tape_);
-    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64) +
-                   kThreadsApart;
+    threadBytes_ = laneBytes_ + periodBytes_ * int64_t(tape_.periods.size()) + slotBytes_ * tape_.slots +
+                   roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64) + kThreadsApart;
     sumBytes_ += kThreadsApart;
     return true;
   }
@@ -196,6 +199,7 @@ private:
 
   struct Frame {
     std::vector<void *> pointers;
+    std::vector<std::byte *> periods;                           // where those of the tape begin
     std::vector<int64_t> inputRow, storeRow, sumRow, sourceRow; // element offsets of the row
     std::vector<int64_t> term;                                  // ordered sums: number of the row's first term
     double *laneSums;
@@ -208,9 +212,12 @@ private:
     f.pointers.assign(tape_.pointers, nullptr);
     for (size_t i = 0; i < tape_.lanePointers.size(); ++i)
       f.pointers[tape_.lanePointers[i]] = memory + int64_t(i) * kLanes * 8;
+    memory += laneBytes_;
+    for (size_t i = 0; i < tape_.periods.size(); ++i, memory += periodBytes_)
+      f.periods.push_back(memory);
     for (auto [pointer, slot] : tape_.slotPointers)
-      f.pointers[pointer] = memory + laneBytes_ + slot * slotBytes_;
-    f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
+      f.pointers[pointer] = memory + slot * slotBytes_;
+    f.laneSums = reinterpret_cast<double *>(memory + slotBytes_ * tape_.slots);
     for (const Tape::Constant &c : tape_.constants)
       if (c.type == plan::I64 || c.type == plan::I32)
         std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes, scalar::convert<int64_t>(c.value));
@@ -265,7 +272,23 @@ private:
     }
   }
 
+  /// Every period from its number `phase` on.
+  void pointPeriods(Frame &f, int64_t phase) const {
+    for (size_t i = 0; i < tape_.periods.size(); ++i)
+      f.pointers[tape_.periods[i].pointer] = f.periods[i] + phase * tape_.periods[i].bytes;
+  }
+
+  /// Writes every period behind itself, until a tile may begin at any of its numbers.
+  void repeatPeriods(Frame &f) const {
+    for (size_t i = 0; i < tape_.periods.size(); ++i) {
+      const int64_t bytes = tape_.periods[i].bytes, end = (tape_.p + tile_) * bytes;
+      for (int64_t at = tape_.p * bytes; at < end; at += tape_.p * bytes)
+        std::memcpy(f.periods[i] + at, f.periods[i], size_t(std::min(tape_.p * bytes, end - at)));
+    }
+  }
+
   void startRow(Frame &f, double *sums) const {
+    pointPeriods(f, 0);
     for (size_t i = 0; i < tape_.inputs.size(); ++i) {
       const TapeInput &in = tape_.inputs[i];
       if (!in.used)
@@ -275,13 +298,13 @@ private:
       if (in.place.full)
         continue;
       void *lanes = f.pointers[in.pointer];
-      if (in.view->dtype == plan::F32 && in.place.laneStride == 1 && tape_.p == kLanes)
-        std::memcpy(lanes, in.view->as<float>() + at,
-                    kLanes * sizeof(float)); // short rows feel this
+      const int64_t count = tape_.inPeriod(in.place) ? tape_.p : kLanes;
+      if (in.view->dtype == plan::F32 && in.place.laneStride == 1 && tape_.p >= kLanes)
+        std::memcpy(lanes, in.view->as<float>() + at, size_t(count) * sizeof(float)); // short rows feel this
       else if (in.view->dtype == plan::F32 && in.place.laneStride == 0)
         std::fill_n(static_cast<float *>(lanes), kLanes, in.view->as<float>()[at]);
       else
-        for (int64_t j = 0; j < kLanes; ++j)
+        for (int64_t j = 0; j < count; ++j)
           loadLane(*in.view, at + j % tape_.p * in.place.laneStride, lanes, j);
     }
     for (size_t s = 0; s < tape_.sources.size(); ++s)
@@ -295,8 +318,9 @@ private:
       if (i == tape_.laneOps.size())
         break;
       const TapeOp &op = tape_.laneOps[i];
-      op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], kLanes);
+      op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], op.period ? tape_.p : kLanes);
     }
+    repeatPeriods(f);
     for (size_t s = 0; s < tape_.stores.size(); ++s)
       f.storeRow[s] = offset(tape_.stores[s].place.outer, f.index);
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
@@ -307,12 +331,17 @@ private:
         continue;
       }
       std::fill_n(f.laneSums + r * kLanes, kLanes, neutral(reduction.kind));
-      if (ownedRows_ && reduction.place.full)
-        std::fill_n(sumOf(sums, r, 0) + f.sumRow[r], tape_.rowLength(), neutral(reduction.kind));
+      if (ownedRows_ && keepsSums(reduction))
+        std::fill_n(sumOf(sums, r, 0) + f.sumRow[r], reduction.place.full ? tape_.rowLength() : tape_.p,
+                    neutral(reduction.kind));
     }
   }
 
+  /// Whether a row adds to its results at once, not to lanes.
+  bool keepsSums(const TapeReduction &r) const { return r.place.full || tape_.inPeriod(r.place); }
+
   void runTile(Frame &f, int64_t at, int64_t n, double *sums, int64_t chunk) const {
+    pointPeriods(f, at % tape_.p);
     for (size_t i = 0; i < tape_.inputs.size(); ++i) {
       const TapeInput &in = tape_.inputs[i];
       if (in.used && in.place.full)
@@ -372,14 +401,36 @@ private:
   /// n elements of a source from element `at` of the row on (16 lanes of it where it is no full value).
   void runSource(Frame &f, size_t s, int64_t at, int64_t n) const {
     const TapeSource &source = tape_.sources[s];
+    if (tape_.periodic()) { // a tile may begin and end within a period
+      runPeriods(f, s, at, n);
+      return;
+    }
     uint64_t first = source.first + uint64_t(f.sourceRow[s] + at / tape_.p * source.strideM);
     // A row without lanes is one period.
     int64_t period = tape_.p == 1 ? n : tape_.p;
     int64_t outer = tape_.p == 1 ? 0 : source.strideM;
     int64_t inner = tape_.p == 1 ? source.strideM : source.strideP;
+    makeSource(f, source, 0, first, outer, inner, period, n);
+  }
+
+  /// The same of a row of periods.
+  void runPeriods(Frame &f, size_t s, int64_t at, int64_t n) const {
+    const TapeSource &source = tape_.sources[s];
+    for (int64_t done = 0, run; done < n; done += run) {
+      const int64_t phase = (at + done) % tape_.p, m = (at + done) / tape_.p;
+      run = std::min(n - done, tape_.p - phase);
+      const uint64_t first = source.first + uint64_t(f.sourceRow[s] + m * source.strideM + phase * source.strideP);
+      makeSource(f, source, done, first, 0, source.strideP, run, run);
+    }
+  }
+
+  /// n elements from `to` on: element i is number first + i / period * outer + i % period * inner.
+  void makeSource(Frame &f, const TapeSource &source, int64_t to, uint64_t first, int64_t outer, int64_t inner,
+                  int64_t period, int64_t n) const {
     if (source.op == Op::Random) {
       uint64_t step = uint64_t(*tape_.inputs[source.step].view->as<int64_t>());
-      vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer, inner, period, n, step);
+      vectorOps().random(static_cast<float *>(f.pointers[source.y]) + to, source.key, first, outer, inner, period, n,
+                         step);
       return;
     }
     auto fill = [&](auto *y, auto *count) {
@@ -387,9 +438,9 @@ private:
         count(y + m, int64_t(first + uint64_t(m / period * outer)), inner, std::min(period, n - m));
     };
     if (source.type == plan::I64)
-      fill(static_cast<int64_t *>(f.pointers[source.y]), vectorOps().countInts);
+      fill(static_cast<int64_t *>(f.pointers[source.y]) + to, vectorOps().countInts);
     else
-      fill(static_cast<float *>(f.pointers[source.y]), vectorOps().countFloats);
+      fill(static_cast<float *>(f.pointers[source.y]) + to, vectorOps().countFloats);
   }
 
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {
@@ -398,6 +449,10 @@ private:
     if (ordered_) {
       const float *const factor = reduction.dot ? static_cast<const float *>(f.pointers[reduction.factor]) : nullptr;
       ordered_->add(sums, r, f.sumRow[r], f.term[r], at, x, factor, n);
+      return;
+    }
+    if (tape_.inPeriod(reduction.place)) {
+      reducePeriods(reduction, sumOf(sums, r, chunk) + f.sumRow[r], x, at % tape_.p, n);
       return;
     }
     double *acc = reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
@@ -423,11 +478,34 @@ private:
     function(acc, x, n);
   }
 
+  /// Adds n elements, of which the first has place `phase` in its period, to the sums of a period.
+  void reducePeriods(const TapeReduction &reduction, double *acc, const float *x, int64_t phase, int64_t n) const {
+    if (reduction.sourceLanes) { // the same lanes everywhere
+      for (int64_t i = 0; i < n; ++i) {
+        double &a = acc[(phase + i) % tape_.p];
+        a = combine(reduction.kind, a, double(x[i % kLanes]));
+      }
+      return;
+    }
+    const VectorOps &ops = vectorOps();
+    if (reduction.kind == plan::SUM && phase == 0 && n % tape_.p == 0) {
+      ops.sumPeriods(acc, x, n, tape_.p);
+      return;
+    }
+    auto *function = reduction.kind == plan::SUM   ? ops.sumFull
+                     : reduction.kind == plan::MAX ? ops.maxFull
+                                                   : ops.minFull;
+    for (int64_t done = 0, run; done < n; done += run, phase = 0) {
+      run = std::min(n - done, tape_.p - phase);
+      function(acc + phase, x + done, run);
+    }
+  }
+
   /// Folds the lanes of the row into its result elements: p of them, or one.
   void endRow(Frame &f, double *sums, int64_t chunk) const {
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
       const TapeReduction &reduction = tape_.reductions[r];
-      if (reduction.place.full)
+      if (keepsSums(reduction))
         continue;
       const double *lanes = f.laneSums + r * kLanes;
       double *target = sumOf(sums, r, chunk) + f.sumRow[r];
@@ -452,7 +530,7 @@ private:
   std::unique_ptr<TileCode> code_; // for some of the tile's operations
   int threads_ = 1;
   int64_t tile_ = 0, tilesPerRow_ = 1, chunks_ = 1;
-  int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
+  int64_t laneBytes_ = 0, periodBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
   std::vector<int64_t> sumAt_;
   std::optional<OrderedSums> ordered_;
   int64_t groups_ = 0;     // of rows, with sums of their own; 0: every chunk has all sums

@@ -170,6 +170,16 @@ bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOper
   return operand.full || strideM == 0 || m == 1;
 }
 
+/// Whether the two innermost loops may form rows of lanes, or of periods where these are whole vectors. Periods of few
+/// numbers cost a vector's share of a loop, long ones leave the first-level cache. Ordered sums know lanes only.
+bool formRows(const Shape &extent, bool ordered) {
+  constexpr int64_t kLongestPeriod = 4096;
+  if (extent.size() < 2)
+    return false;
+  const int64_t p = extent.back();
+  return isPeriod(p) ? !ordered && p % kLanes == 0 && p <= kLongestPeriod : kLanes % p == 0;
+}
+
 /// Makes one row of those of the innermost outer loop, where sums along the row have a result for each of them: a
 /// row costs some hundred cycles whatever its length. Longer rows than these gain nothing.
 void joinRows(LoopNest &nest, const ExpressionCode &code) {
@@ -266,12 +276,12 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
     if (!ascends(strides[t]))
       return std::nullopt;
 
-  // The two innermost loops form the row if the innermost is a block of lanes. Otherwise the
-  // innermost loop is the row.
+  // The two innermost loops form the row if the innermost is a block of lanes or a period. Otherwise the innermost loop
+  // is the row.
   size_t inputs = code.inputs.size(), operands = inputs + code.results.size();
   for (size_t inner : {size_t(2), size_t(1)}) {
     LoopNest nest;
-    if (inner == 2 && (extent.size() < 2 || extent.back() > kLanes || kLanes % extent.back() != 0))
+    if (inner == 2 && !formRows(extent, ordered))
       continue;
     inner = std::min(inner, extent.size());
     size_t outer = extent.size() - inner;

@@ -217,16 +217,22 @@ private:
   }
 
   void classify() {
-    for (const TapeOperand &in : nest_.inputs)
+    for (const TapeOperand &in : nest_.inputs) {
       full_.push_back(in.full);
+      periodic_.push_back(tape_.inPeriod(in));
+    }
     for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
       // Random numbers are made for a whole row at a time, even where one point would do.
       bool full =
           instr.op == Op::Random || (instr.op == Op::Iota && (nest_.indices[c].strideM || nest_.indices[c].strideP));
-      for (uint32_t i = 0; i < instr.arity; ++i)
+      bool periodic = false;
+      for (uint32_t i = 0; i < instr.arity; ++i) {
         full = full || full_[instr.operands[i]];
+        periodic = periodic || periodic_[instr.operands[i]];
+      }
       full_.push_back(full);
+      periodic_.push_back(periodic && !full);
     }
   }
 
@@ -268,7 +274,7 @@ private:
       in.pointer = i;
       in.used = uses_[i] > 0;
       if (in.used && !in.place.full)
-        tape_.lanePointers.push_back(i);
+        allot(i);
       if (std::optional<VectorOp> load = loadOp(e_.inputs[i].type); in.used && in.place.full && load) {
         in.pointer = tape_.pointers++;
         tape_.tileOps.emplace_back(*load, 0, i, in.pointer);
@@ -294,7 +300,8 @@ private:
       for (uint32_t i : {0u, 1u}) {
         uint32_t v = instr.operands[i];
         if (v < inputCount() || uses_[v] != 1 || full_[v] != full_[valueOf(c)] ||
-            e_.code[v - inputCount()].op != Op::Mul || folded_[v - inputCount()])
+            periodic_[v] != periodic_[valueOf(c)] || e_.code[v - inputCount()].op != Op::Mul ||
+            folded_[v - inputCount()])
           continue;
         folded_[v - inputCount()] = true;
         runsAt_[v - inputCount()] = c;
@@ -309,7 +316,8 @@ private:
   bool isDot(size_t r) const {
     const ExpressionResult &result = e_.results[r];
     uint32_t v = result.value;
-    if (result.reduction != plan::SUM || v < inputCount() || uses_[v] != 1 || (nest_.results[r].full && !tape_.ordered))
+    if (result.reduction != plan::SUM || v < inputCount() || uses_[v] != 1 ||
+        (nest_.results[r].full && !tape_.ordered) || tape_.inPeriod(nest_.results[r]))
       return false;
     const Instr &instr = e_.code[v - inputCount()];
     return instr.op == Op::Mul && full_[instr.operands[0]] && full_[instr.operands[1]];
@@ -327,10 +335,20 @@ private:
   unsigned laneMask(std::initializer_list<uint32_t> operands) const {
     unsigned mask = 0, bit = 1;
     for (uint32_t v : operands) {
-      mask |= full_[v] ? 0 : bit;
+      mask |= isLanes(v) ? bit : 0;
       bit <<= 1;
     }
     return mask;
+  }
+
+  bool isLanes(uint32_t v) const { return !full_[v] && !periodic_[v]; }
+
+  /// Storage for a value that is not full.
+  void allot(uint32_t v) {
+    if (periodic_[v])
+      tape_.periods.push_back({v, isInt(e_.typeOf(v)) ? 8 : 4});
+    else
+      tape_.lanePointers.push_back(v);
   }
 
   void emit(size_t c) {
@@ -339,7 +357,7 @@ private:
     if (!uses_[y] || folded_[c] || dots_[y])
       return;
     if (!full_[y])
-      tape_.lanePointers.push_back(y);
+      allot(y);
     else if (direct_[y] < 0)
       slotted_.push_back(y);
     if (instr.op == Op::Constant) {
@@ -383,14 +401,17 @@ private:
       kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? b : a));
     }
     // For an operation on lanes, all operands are vectors of 16 elements.
-    opsOf(y).emplace_back(kind, full_[y] ? laneMask({a, b, d}) : 0, y, a, b, d);
+    opsOf(y).emplace_back(kind, isLanes(y) ? 0 : laneMask({a, b, d}), y, a, b, d);
+    opsOf(y).back().period = periodic_[y];
     round(y, instr.type, instr.rounds);
   }
 
   /// In a reproducible plan, and where an instruction rounds, a value that stays in a loop is what memory would hold.
   void round(uint32_t y, plan::DType type, bool rounds = false) {
-    if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds))
+    if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds)) {
       opsOf(y).emplace_back(*op, 0, y, y);
+      opsOf(y).back().period = periodic_[y];
+    }
   }
 
   std::vector<TapeOp> &opsOf(uint32_t y) { return full_[y] ? tape_.tileOps : tape_.laneOps; }
@@ -404,7 +425,7 @@ private:
                                 result.reduction,
                                 r,
                                 v,
-                                !full_[v],
+                                isLanes(v),
                                 elementCount(result.view),
                                 false,
                                 0,
@@ -486,7 +507,7 @@ private:
   const LoopNest &nest_;
   Tape tape_;
   std::vector<uint32_t> uses_;
-  std::vector<bool> full_, folded_, dots_;
+  std::vector<bool> full_, periodic_, folded_, dots_; // neither full nor periodic: lanes
   std::vector<int> foldAt_, direct_;
   std::vector<size_t> runsAt_;    // instruction whose place each one takes
   std::vector<uint32_t> slotted_; // values in tile buffers

@@ -22,11 +22,14 @@
 
 namespace tessera::rt {
 
+/// Whether a row of m * p elements has periods rather than lanes.
+constexpr bool isPeriod(int64_t p) { return p > kLanes; }
+
 /// How an operand moves with the outer loops (strides in elements) and along a row.
 struct TapeOperand {
   Shape outer;
-  bool full = false;      // one element per element of the row; else lanes
-  int64_t laneStride = 0; // lanes: element of lane j is (j % p) * laneStride
+  bool full = false;      // one element per element of the row; else lanes, or a period
+  int64_t laneStride = 0; // lanes, period: element j is (j % p) * laneStride
   // A sum along the row may have a result for each so many elements, so far apart; 0: one for all.
   int64_t segment = 0, segmentStride = 0;
 };
@@ -39,6 +42,7 @@ struct TapeOp {
   VectorFn run;
   VectorOp op;
   unsigned lanes;      // bit k: operand k is 16 lanes
+  bool period = false; // among laneOps: computes a period
   uint32_t y, a, b, c; // indices into the pointer table
 };
 
@@ -57,7 +61,7 @@ struct TapeSource {
 struct TapeInput {
   TapeOperand place;
   const TensorView *view;
-  uint32_t pointer = 0; // full: set to memory; lanes: filled from memory
+  uint32_t pointer = 0; // full: set to memory; lanes and period: filled from memory
   bool used = false;
 };
 
@@ -68,7 +72,7 @@ struct TapeStore { // a full result, straight from or copied to memory
 };
 
 struct TapeReduction {
-  TapeOperand place; // full: kept along the row; else summed along it (to p lanes or one)
+  TapeOperand place; // full: kept along the row; else summed along it (to p lanes, to a period, or to one)
   plan::Reduction kind;
   size_t output = 0;
   uint32_t source = 0; // pointer-table index
@@ -97,6 +101,11 @@ struct Tape {
   uint32_t pointers = 0;                                   // size of the pointer table
   std::vector<uint32_t> lanePointers;                      // those that need 16 lanes of storage
   std::vector<std::pair<uint32_t, uint32_t>> slotPointers; // (pointer, tile slot)
+  struct Period { // needs storage of a period, over and over, as far as a tile may read
+    uint32_t pointer;
+    int64_t bytes; // of a number
+  };
+  std::vector<Period> periods;
   uint32_t slots = 0;
   bool wide = false; // some tile buffer holds integers, of 8 bytes
   // The reductions are sums whose terms have an order (OrderedSums.h). Along a row a sum is kept, or its terms have
@@ -105,6 +114,8 @@ struct Tape {
 
   int64_t rows() const { return elementCount(outer); }
   int64_t rowLength() const { return m * p; }
+  bool periodic() const { return isPeriod(p); }
+  bool inPeriod(const TapeOperand &operand) const { return !operand.full && operand.laneStride != 0 && periodic(); }
 };
 
 /// The tape of a call, or nothing where the engine does not do it (integer arithmetic, mixed layouts).

@@ -87,6 +87,8 @@ struct VectorOps {
   void (*sumFull)(double *acc, const float *x, int64_t n);
   void (*maxFull)(double *acc, const float *x, int64_t n);
   void (*minFull)(double *acc, const float *x, int64_t n);
+  /// acc[i % period] += x[i] for i < n, at most some thousand; n is a multiple of the period, which is one of 16.
+  void (*sumPeriods)(double *acc, const float *x, int64_t n, int64_t period);
   /// Adds n / lanes terms of `lanes` sums in order (ExpressionCode.h, kPartialSums), of which the first has number
   /// `term`: partial[(term + i / lanes) % 4 * lanes + i % lanes] += x[i] for i < n, in ascending order. n is a multiple
   /// of lanes. With every block that ends, sums[i % lanes] gets its sum, and the next one begins with partial sums of 0.
