@@ -178,35 +178,48 @@ Shape physicalShape(const Shape &shape, const Layout &layout) {
 
 namespace {
 
-/// Strides of the refined dimensions (every logical dimension cut at all blocks of either layout).
-/// Both layouts' blocks of a dimension are nested (16 in 16, 4 in 16), so the common refinement
-/// of dimension d is described by the sorted set of cumulative inner extents.
+/// The tensor's dimensions, cut so that each piece has one stride on either side of a copy.
 struct Refined {
   Shape extent;              // sizes, logical order, major to minor inside a dimension
   std::vector<size_t> dim;   // logical dimension of each piece
   std::vector<int64_t> unit; // how many logical indices one step of the piece is
 };
 
-/// Cumulative extents of the pieces of dimension d in a layout, minor to major:
-/// {{1,8},{0,16},{1,2}} has for d = 1 the pieces 2 (unit 1) and 8 (unit 2), then the outer one
-/// (unit 16).
-std::vector<int64_t> units(const Layout &layout, size_t d) {
-  std::vector<int64_t> result = {1};
-  int64_t u = 1;
-  for (auto it = layout.inner.rbegin(); it != layout.inner.rend(); ++it)
-    if (size_t(it->first) == d) {
-      u *= it->second;
-      result.push_back(u);
+/// A loop over a dimension of a tensor as it lies: a step goes `unit` logical indices and `stride` elements further.
+struct Level {
+  int64_t unit, stride;
+};
+
+/// Strides of the physical dimensions.
+Shape physicalStrides(const Shape &shape, const Layout &layout) {
+  return layout.pitch ? rowStrides(shape, layout.pitch) : rowMajorStrides(physicalShape(shape, layout));
+}
+
+/// The levels of dimension d, minor to major. A block that is the whole dimension is no level above itself: channels that
+/// lie last can be cut anywhere.
+///   [8, 64, 14, 14], d = 1, {{1, 16}}: {1, 1}, {16, 3136};   {{1, 64}}: {1, 1}
+std::vector<Level> levels(const BoxAt &at, size_t d) {
+  const Shape strides = physicalStrides(at.whole, at.layout);
+  std::vector<Level> result;
+  int64_t unit = 1;
+  for (size_t i = at.layout.inner.size(); i-- > 0;)
+    if (auto [dim, block] = at.layout.inner[i]; size_t(dim) == d) {
+      result.push_back({unit, strides[at.whole.size() + i]});
+      unit *= block;
     }
+  if (result.empty() || unit != at.whole[d])
+    result.push_back({unit, strides[d]});
   return result;
 }
 
-Refined refine(const Shape &shape, const Layout &a, const Layout &b) {
+/// Both sides' blocks of a dimension are nested (16 in 16, 4 in 16), so that all their units cut it.
+Refined refine(const Shape &shape, const BoxAt &a, const BoxAt &b) {
   Refined r;
   for (size_t d = 0; d < shape.size(); ++d) {
-    std::vector<int64_t> cuts = units(a, d);
-    for (int64_t u : units(b, d))
-      cuts.push_back(u);
+    std::vector<int64_t> cuts;
+    for (const BoxAt *at : {&a, &b})
+      for (const Level &level : levels(*at, d))
+        cuts.push_back(level.unit);
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     for (size_t c = cuts.size(); c-- > 0;) {
@@ -219,38 +232,26 @@ Refined refine(const Shape &shape, const Layout &a, const Layout &b) {
   return r;
 }
 
-/// Strides of the physical dimensions.
-Shape physicalStrides(const Shape &shape, const Layout &layout) {
-  return layout.pitch ? rowStrides(shape, layout.pitch) : rowMajorStrides(physicalShape(shape, layout));
-}
-
-/// Physical stride of every refined piece in `layout`.
-Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout) {
-  const Shape strides = physicalStrides(shape, layout);
+/// The stride of every piece on one side: that of the largest level that it consists of.
+Shape refinedStrides(const Refined &r, const BoxAt &at) {
   Shape result(r.extent.size());
   for (size_t p = 0; p < r.extent.size(); ++p) {
-    // The physical dimension that holds this piece: the one of dim with the largest unit <=
-    // piece's.
-    std::vector<int64_t> us = units(layout, r.dim[p]); // minor to major
-    std::vector<int64_t> st;                           // their strides, minor to major
-    for (size_t i = layout.inner.size(); i-- > 0;)
-      if (size_t(layout.inner[i].first) == r.dim[p])
-        st.push_back(strides[shape.size() + i]);
-    st.push_back(strides[r.dim[p]]);
-    size_t k = us.size();
-    while (us[k - 1] > r.unit[p])
+    const std::vector<Level> all = levels(at, r.dim[p]);
+    size_t k = all.size();
+    while (all[k - 1].unit > r.unit[p])
       --k;
-    result[p] = st[k - 1] * (r.unit[p] / us[k - 1]);
+    result[p] = all[k - 1].stride * (r.unit[p] / all[k - 1].unit);
   }
   return result;
 }
 
 /// The first element of a box that begins between blocks.
 int64_t firstElement(const BoxAt &at) {
-  const Shape strides = physicalStrides(at.whole, at.layout);
   int64_t first = 0;
-  for (size_t d = 0; d < at.begin.size(); ++d)
-    first += at.begin[d] / units(at.layout, d).back() * strides[d];
+  for (size_t d = 0; d < at.begin.size(); ++d) {
+    const Level outer = levels(at, d).back();
+    first += at.begin[d] / outer.unit * outer.stride;
+  }
   return first;
 }
 
@@ -264,10 +265,10 @@ void StridedCopy::run(void *dst, const void *src, size_t size, int threads) cons
 std::optional<StridedCopy> copyOfBox(const BoxAt &to, const BoxAt &from, const Shape &shape) {
   for (const BoxAt *at : {&to, &from})
     for (size_t d = 0; d < shape.size(); ++d)
-      if (const int64_t block = units(at->layout, d).back(); at->begin[d] % block != 0 || shape[d] % block != 0)
+      if (const int64_t block = levels(*at, d).back().unit; at->begin[d] % block != 0 || shape[d] % block != 0)
         return std::nullopt;
-  const Refined r = refine(shape, to.layout, from.layout);
-  const Shape a = refinedStrides(r, to.whole, to.layout), b = refinedStrides(r, from.whole, from.layout);
+  const Refined r = refine(shape, to, from);
+  const Shape a = refinedStrides(r, to), b = refinedStrides(r, from);
   // The loops run in the destination's order, so that writes are contiguous.
   std::vector<size_t> order(r.extent.size());
   for (size_t i = 0; i < order.size(); ++i)

@@ -102,3 +102,31 @@ TEST_CASE("boxes are copied between layouts unless they cut a block") {
   CHECK_FALSE(copyOfBox({plain, {2, 24, 2}, zero}, {blocked, whole, begin}, {2, 24, 2}));
   CHECK_FALSE(copyOfBox({blocked, whole, {1, 24, 0}}, {plain, box, zero}, box));
 }
+
+TEST_CASE("boxes are copied from and to channels that lie last, wherever they begin") {
+  const Shape whole = {3, 64, 2, 5}, box = {2, 23, 2, 5}, begin = {1, 9, 0, 0}, zero = {0, 0, 0, 0};
+  const Layout plain, last{{{1, 64}}}, lastOfBox{{{1, 23}}};
+  const Values from = counting(elementCount(whole));
+  Values lying(from.size()), part(size_t(elementCount(box))), back(part.size());
+  convertLayout(lying.data(), last, from.data(), plain, whole, 8);
+  CHECK(lying[1] == 10); // channel 1 of the first pixel
+  CHECK(lying[64] == 1); // the second pixel
+  CHECK(lying[size_t((2 * 10 + 7) * 64 + 33)] == (2 * 64 + 33) * 10 + 7);
+  copyOfBox({plain, box, zero}, {plain, whole, begin}, box)->run(part.data(), from.data(), 8);
+  for (const Layout &layout : {plain, lastOfBox}) {
+    Values cut(part.size()), put = lying, unpacked(from.size());
+    copyOfBox({layout, box, zero}, {last, whole, begin}, box)->run(cut.data(), lying.data(), 8);
+    convertLayout(back.data(), plain, cut.data(), layout, box, 8);
+    CHECK(back == part);
+    for (double &value : cut)
+      value += 1000;
+    copyOfBox({last, whole, begin}, {layout, box, zero}, box)->run(put.data(), cut.data(), 8);
+    convertLayout(unpacked.data(), plain, put.data(), last, whole, 8);
+    for (size_t i = 0; i < from.size(); ++i) {
+      const size_t row = i / 640, channel = i / 10 % 64;
+      CHECK(unpacked[i] == from[i] + (row >= 1 && channel >= 9 && channel < 32 ? 1000 : 0));
+    }
+  }
+  // Blocks of 16 may not be cut, whatever the other side is.
+  CHECK_FALSE(copyOfBox({lastOfBox, box, zero}, {Layout{{{1, 16}}}, whole, begin}, box));
+}
