@@ -1,6 +1,7 @@
 // Attention's products of BF16. q and dy are read where they lie, as pairs of neighbours; k and v are laid as products
 // read columns, once for a head. What softmax makes of a block is rounded to BF16, as rows for y and dq. For dk and dv,
 // whose terms are rows, it is interleaved, as q and dy are. dk and dv are summed in F32 over all blocks.
+#include "runtime/backend/cpu/attention/PairTiles.h"
 #include "runtime/backend/cpu/attention/Products.h"
 #include "runtime/backend/cpu/product/PairRows.h"
 #include "runtime/backend/cpu/product/ProductOps.h"
@@ -23,7 +24,8 @@ struct Left {
 class PairProducts final : public AttentionProducts {
 public:
   PairProducts(const KernelCall &call, const AttentionGeometry &g, int64_t line, int64_t block)
-      : ops_(*pairOps()), rows_(*pairRows()), g_(g), line_(line), grad_(call.name() == "attention_grad") {
+      : ops_(*pairOps()), rows_(*pairRows()), tiles_(pairTiles()), g_(g), line_(line),
+        grad_(call.name() == "attention_grad") {
     const size_t first = grad_ ? 1 : 0;
     q_ = call.inputs[first].as<uint16_t>();
     k_ = call.inputs[first + 1].as<uint16_t>();
@@ -35,6 +37,8 @@ public:
     const int64_t keys = g_.keys(), q = g_.q.depth, v = g_.v.depth;
     take(keyColumns_, keys, q / 2);
     lines(rowsOfHalf_, block, line / 2);
+    if (tiles_)
+      lines(packed_, 1, PairTiles::packedFloats(std::max({parts(keys, 2), parts(block, 2), q / 2, v / 2})));
     take(result_, std::max(q, v), block);
     if (!grad_) {
       take(valueRows_, v, parts(keys, 2));
@@ -99,7 +103,7 @@ public:
     store(own + dk_.at, keys, keys, g_.k.depth, float(g_.scale), out_[1] + g_.dk.base(batch, keyHead), g_.dk.stride());
     store(own + dv_.at, keys, keys, g_.v.depth, 1, out_[2] + g_.dv.base(batch, keyHead), g_.dv.stride());
   }
-  std::string describe() const override { return std::string("products ") + ops_.isa; }
+  std::string describe() const override { return std::string("products ") + (tiles_ ? "amx" : ops_.isa); }
 
 private:
   /// A part of a thread's memory: panels of columns, each with as many rows.
@@ -163,8 +167,14 @@ private:
     return {own + interleaved_, 1, line_};
   }
 
-  void multiply(int64_t rows, int64_t columns, int64_t pairs, const Left &a, const Place &b, const float *own,
+  void multiply(int64_t rows, int64_t columns, int64_t pairs, const Left &a, const Place &b, float *own,
                 const Sums &c) const {
+    if (tiles_) {
+      tiles_->multiply({a.data, a.rowStride, a.pairStride, own + b.at, b.rows * ops_.columns, c.data, c.stride,
+                        c.panelStride, rows, columns, pairs, c.adds},
+                       own + packed_);
+      return;
+    }
     MicroTile t;
     t.rowStride = a.rowStride;
     t.termStride = a.pairStride;
@@ -195,6 +205,7 @@ private:
 
   const ProductOps &ops_;
   const PairRows &rows_;
+  const PairTiles *const tiles_; // null: ops_ multiplies
   AttentionGeometry g_;
   int64_t line_;
   bool grad_;
@@ -202,7 +213,7 @@ private:
   uint16_t *out_[3] = {};
   int64_t floats_ = 0;
   Place keyColumns_, valueColumns_, keyRows_, valueRows_; // k and v as columns
-  int64_t rowsOfHalf_ = 0, interleaved_ = 0;              // lines of the block
+  int64_t rowsOfHalf_ = 0, interleaved_ = 0, packed_ = 0; // lines of the block; what tiles need
   Place queryRows_, gradientRows_, result_, dk_, dv_;
 };
 
