@@ -1,4 +1,5 @@
 #include "runtime/backend/cpu/product/PairMatMul.h"
+#include "runtime/backend/cpu/InstructionSet.h"
 
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/product/OrderedProduct.h"
@@ -66,7 +67,8 @@ private:
 };
 
 bool accepts(const KernelCall &call) {
-  if (!pairOps() || call.exact || !acceptsPlain(call) || call.inputs[0].dtype != plan::BF16 ||
+  // oneDNN transposes rows for tiles, which multiply several times as fast.
+  if (!pairOps() || multipliesTiles() || call.exact || !acceptsPlain(call) || call.inputs[0].dtype != plan::BF16 ||
       call.inputs[1].dtype != plan::BF16)
     return false;
   const TensorView &y = call.outputs[0];
