@@ -1,8 +1,8 @@
 //===- Layouts.h - which buffers are kept in which layout -------------------------------------------------===//
 //
-// Libraries convolve fastest on layouts of their own: oneDNN channel-blocked (nChw16c, OIhw16i16o), cuDNN's tensor
-// cores with channels last. Reordering around every convolution would cost as much as the elementwise work, so a layout
-// is given to each buffer of the plan once:
+// Libraries convolve fastest on layouts of their own: oneDNN channel-blocked (nChw16c, OIhw16i16o), its AMX kernels and
+// cuDNN's tensor cores with channels last. Reordering around every convolution would cost as much as the elementwise
+// work, so a layout is given to each buffer of the plan once:
 //
 //   - buffers that a kernel reads or writes point by point in one shape, and the two ends of a
 //     collective, form a class and share a layout where their shapes allow it;

@@ -195,8 +195,8 @@ Shape physicalStrides(const Shape &shape, const Layout &layout) {
   return layout.pitch ? rowStrides(shape, layout.pitch) : rowMajorStrides(physicalShape(shape, layout));
 }
 
-/// The levels of dimension d, minor to major. A block that is the whole dimension is no level above itself: channels that
-/// lie last can be cut anywhere.
+/// The levels of dimension d, minor to major. A block that is the whole dimension is no level above itself: channels
+/// that lie last can be cut anywhere.
 ///   [8, 64, 14, 14], d = 1, {{1, 16}}: {1, 1}, {16, 3136};   {{1, 64}}: {1, 1}
 std::vector<Level> levels(const BoxAt &at, size_t d) {
   const Shape strides = physicalStrides(at.whole, at.layout);

@@ -83,8 +83,8 @@ struct StridedCopy {
 };
 
 /// The copy of a box of `shape` elements from one tensor to another, each in its own layout; nothing where the box cuts
-/// a block of a layout. Channels 16 to 47 of [8, 64, 3] in {{1, 16}} are 8 pieces of 2 * 3 * 16 elements. A block that is
-/// its whole dimension may be cut: in {{1, 64}} they are 24 pieces of 32 elements.
+/// a block of a layout. Channels 16 to 47 of [8, 64, 3] in {{1, 16}} are 8 pieces of 2 * 3 * 16 elements. A block that
+/// is its whole dimension may be cut: in {{1, 64}} they are 24 pieces of 32 elements.
 std::optional<StridedCopy> copyOfBox(const BoxAt &to, const BoxAt &from, const Shape &shape);
 /// Converts the layout of a tensor; dst and src do not overlap.
 void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,

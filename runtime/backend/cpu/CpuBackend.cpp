@@ -2,10 +2,12 @@
 #include "runtime/backend/HostPlan.h"
 #include "runtime/backend/Layouts.h"
 #include "runtime/backend/cpu/Attention.h"
+#include "runtime/backend/cpu/InstructionSet.h"
 #include "runtime/backend/cpu/OneDnn.h"
 #include "runtime/backend/cpu/Reordered.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/cpu/fused/VectorOps.h"
 #include "runtime/backend/cpu/product/KeptMatMul.h"
 #include "runtime/backend/cpu/product/OrderedConv.h"
 #include "runtime/backend/cpu/product/OrderedMatMul.h"
@@ -46,6 +48,28 @@ LayoutWishes blocked(int block, bool small) {
   return wishes;
 }
 
+/// Channels last: where tiles of BF16 are multiplied, oneDNN convolves in this layout only. Kernels take weights as
+/// they prefer them. Fewer channels than a vector has numbers are too few for loops.
+LayoutWishes channelsLast() {
+  LayoutWishes wishes;
+  wishes.wanted = [](plan::DType type, bool weight) { return !weight && (type == plan::BF16 || type == plan::F32); };
+  wishes.layout = [](const Shape &shape, bool) -> Layout {
+    return shape[1] % kLanes == 0 ? Layout{{{1, int(shape[1])}}} : Layout();
+  };
+  return wishes;
+}
+
+/// What fits the plan's convolutions on this processor. Reproducible plans compute theirs themselves, from blocks.
+LayoutWishes wishesOf(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls) {
+  const auto inTiles = [](const KernelCall &call) {
+    return call.kernel && call.name().starts_with("conv") && call.inputs[0].dtype == plan::BF16;
+  };
+  const bool tiles = multipliesTiles() && !plan.leaves() && std::ranges::any_of(calls, [&](const auto &program) {
+                       return std::ranges::any_of(program, inTiles);
+                     });
+  return tiles ? channelsLast() : blocked(channelBlock(), maySmallBlocks(plan));
+}
+
 class CpuBackend final : public Backend {
 public:
   CpuBackend() {
@@ -69,7 +93,7 @@ public:
     Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
     if (!calls)
       return calls.status();
-    std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock(), maySmallBlocks(plan)));
+    std::vector<Layout> layouts = chooseLayouts(plan, *calls, wishesOf(plan, *calls));
     return HostPlan::load(
         plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, layouts, bindPair);
   }

@@ -47,4 +47,6 @@ bool multipliesPairs() {
 #endif
 }
 
+bool multipliesTiles() { return mayUse(dnnl::cpu_isa::avx512_core_amx); }
+
 } // namespace tessera::rt

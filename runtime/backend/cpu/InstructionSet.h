@@ -19,6 +19,8 @@ enum class InstructionSet { Baseline, Avx2, Avx512 };
 InstructionSet instructionSet();
 /// Whether there is also an instruction that multiplies pairs of BF16 (AVX512-BF16).
 bool multipliesPairs();
+/// Whether there are instructions that multiply tiles of BF16 (AMX) and oneDNN may use them.
+bool multipliesTiles();
 
 } // namespace tessera::rt
 

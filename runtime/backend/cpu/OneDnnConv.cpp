@@ -42,8 +42,11 @@ ConvCall describe(const KernelCall &call) {
   ConvCall c;
   c.g = *convGeometry(call);
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
-  if (call.exact)
-    c.wanted.accepts = weightGrad ? keepsOrderOfPixels : keepsOrder;
+  c.wanted.accepts = [name = std::string(call.name()), g = c.g, exact = call.exact,
+                      weightGrad](const std::string &implementation) {
+    return !isFaulty(dnnlVersion(), name, implementation, g) &&
+           (!exact || (weightGrad ? keepsOrderOfPixels(implementation) : keepsOrder(implementation)));
+  };
   const TensorView &x = inputGrad ? call.outputs[0] : call.inputs[0];
   const TensorView &w = weightGrad ? call.outputs[0] : call.inputs[1];
   const TensorView &y = inputGrad ? call.inputs[0] : weightGrad ? call.inputs[1] : call.outputs[0];
@@ -74,14 +77,14 @@ bool comesLast(const std::string &implementation, const ConvGeometry &g) {
 }
 
 /// Tries `make` (x, y descriptors -> primitive descriptor) with the layouts given, then with free ones.
-template <typename PD, typename Make> PD choose(const KernelCall &call, const ConvCall &c, const Make &make) {
+template <typename PD, typename Make> PD choose(const ConvCall &c, const Make &make) {
   PD last;
   for (int free = 0; free < 2; ++free) {
     memory::desc x = free ? anyLayout(c.x) : c.x, y = free ? anyLayout(c.y) : c.y;
     try {
       PD pd = make(x, y);
       const std::string implementation = pd ? pd.impl_info_str() : "";
-      if (!pd || !isFast(implementation) || isFaulty(dnnlVersion(), call.name(), implementation, c.g))
+      if (!pd || !isFast(implementation))
         continue;
       if (!comesLast(implementation, c.g))
         return pd;
@@ -112,7 +115,7 @@ dnnl::convolution_forward::primitive_desc hintFor(const KernelCall &call, const 
 }
 
 template <typename Gradient> typename Gradient::primitive_desc gradient(const KernelCall &call, const ConvCall &c) {
-  return choose<typename Gradient::primitive_desc>(call, c, [&](const memory::desc &x, const memory::desc &y) {
+  return choose<typename Gradient::primitive_desc>(c, [&](const memory::desc &x, const memory::desc &y) {
     return describeGradientWith<Gradient>(c.wanted, hintFor(call, c), dnnl::algorithm::convolution_direct, x,
                                           anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi);
   });
@@ -127,7 +130,7 @@ BindResult bindConv(const KernelCall &call) {
   auto kernel = std::make_unique<DnnlKernel>(call.threads);
   if (call.name() == "conv") {
     auto pd = choose<dnnl::convolution_forward::primitive_desc>(
-        call, c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
+        c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
     if (!pd)
       return BindResult(std::unique_ptr<BoundKernel>());
     kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
@@ -219,7 +222,7 @@ BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size
   ConvCall c = describe(conv);
   useThreads(conv.threads);
   const auto alone = choose<dnnl::convolution_forward::primitive_desc>(
-      conv, c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
+      c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
   // Behind a product of matrices oneDNN applies the functions point by point on one thread, 3 to 10 times slower.
   if (!alone || std::string(alone.impl_info_str()).find("gemm") != std::string::npos)
     return BindResult(std::unique_ptr<BoundKernel>());

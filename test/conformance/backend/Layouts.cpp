@@ -1,4 +1,5 @@
 // The layouts that the cpu backend chooses. No reorder stands around the convolutions of a chain.
+#include "runtime/backend/cpu/InstructionSet.h"
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -46,6 +47,47 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   CHECK((*loaded)->layout(w1).inner.size() == 2);
   for (uint32_t step = 1; step < 6; ++step)
     CHECK((*loaded)->describe(0, step).find("reorder") == std::string::npos);
+}
+
+TEST_CASE("convolutions of BF16 have their channels last where tiles are multiplied", "[conformance]") {
+  for (const bool reproducible : {false, true}) {
+    Random random(32);
+    Case c;
+    c.tolerance = 0.02;
+    c.what = "chain of BF16";
+    const Shape s = {2, 32, 6, 6}, both = {2, 64, 6, 6};
+    const uint32_t image = c.input(random, plan::BF16, {2, 3, 6, 6}), w0 = c.input(random, plan::BF16, {32, 3, 3, 3}),
+                   w1 = c.input(random, plan::BF16, {32, 32, 3, 3}), w2 = c.input(random, plan::BF16, {32, 64, 3, 3});
+    const uint32_t a = c.output(plan::BF16, s), b = c.output(plan::BF16, s), d = c.output(plan::BF16, both),
+                   e = c.output(plan::BF16, s), part = c.output(plan::BF16, s);
+    c.plan.kernel("conv", {image, w0}, {a}, same3);
+    c.plan.kernel("conv", {a, w1}, {b}, same3);
+    c.plan.kernel("concat", {a, b}, {d}, {{"dim", int64_t(1)}});
+    c.plan.kernel("conv", {d, w2}, {e}, same3);
+    c.plan.kernel("slice", {d}, {part},
+                  {{"starts", Shape{0, 32, 0, 0}}, {"limits", both}, {"strides", Shape{1, 1, 1, 1}}});
+    c.plan.kernel("conv", {part, w1}, {c.output(plan::BF16, s)}, same3);
+    Attributes attributes = same3;
+    attributes["kernel_sizes"] = Shape{3, 3};
+    c.plan.kernel("conv_weight_grad", {a, b}, {c.output(plan::BF16, {32, 32, 3, 3})}, attributes);
+    if (reproducible) {
+      c.plan.plan().set_version(3);
+      c.plan.plan().set_leaves(2);
+    }
+    check(c);
+
+    auto loaded = (*createBackend("cpu"))->load(c.plan.plan(), LoadOptions());
+    REQUIRE(loaded.ok());
+    const bool last = multipliesTiles() && !reproducible;
+    for (auto [buffer, channels] : {std::pair{a, 32}, {b, 32}, {d, 64}, {e, 32}, {part, 32}})
+      CHECK(((*loaded)->layout(buffer) == Layout{{{1, channels}}}) == last);
+    if (last)
+      for (uint32_t step : {1, 2, 3, 4}) { // of a convolution the weights alone
+        const std::string by = (*loaded)->describe(0, step);
+        CHECK(by.find(step % 2 ? "with 1 reorders" : "reorder") ==
+              (step % 2 ? by.size() - std::string("with 1 reorders").size() : std::string::npos));
+      }
+  }
 }
 
 TEST_CASE("channels that fill no large block lie in small ones", "[conformance]") {

@@ -4,8 +4,8 @@
 // move linearly: the domain cut at the layout's blocks, neighbours merged where no operand distinguishes
 // them, and the innermost one or two loops taken as the row.
 //
-// A row has m * p elements. With channels in blocks p is a block, a divisor of 16: what depends on the channel alone are
-// lanes. With channels last p is all channels, a multiple of 16: what depends on them alone is a period.
+// A row has m * p elements. With channels in blocks p is a block, a divisor of 16: what depends on the channel alone
+// are lanes. With channels last p is all channels, a multiple of 16: what depends on them alone is a period.
 //
 //   y[n, c, h, w] = x * s[c], blocks of 16 channels:  outer [n, c / 16], m = h w,   p = 16
 //                             channels last:          outer [],          m = n h w, p = c
