@@ -172,6 +172,7 @@ Status DnnlKernel::run(std::byte *scratch) {
 }
 
 void registerOneDnnKernels(KernelRegistry &registry) {
+  registerOneDnnProductGrad(registry); // before the others, of which it takes some
   registerOneDnnConv(registry);
   registerOneDnnMatMul(registry);
   registerOneDnnPool(registry);

@@ -98,6 +98,7 @@ std::unique_ptr<BoundKernel> bindLeafWeightGrad(const KernelCall &call);
 BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size_t input);
 
 void registerOneDnnKernels(KernelRegistry &registry);
+void registerOneDnnProductGrad(KernelRegistry &registry);
 void registerOneDnnConv(KernelRegistry &registry);
 void registerOneDnnMatMul(KernelRegistry &registry);
 void registerOneDnnPool(KernelRegistry &registry);
