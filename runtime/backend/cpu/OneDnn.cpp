@@ -25,7 +25,7 @@ void useThreads(int threads) {
     omp_set_num_threads(threads);
 }
 
-memory::desc describeView(const TensorView &view, int64_t groups) {
+memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {
   using tag = memory::format_tag;
   const memory::data_type type = dnnlType(view.dtype);
   memory::dims dims(view.shape.begin(), view.shape.end());
@@ -45,7 +45,8 @@ memory::desc describeView(const TensorView &view, int64_t groups) {
   const tag weights[2][3] = {{tag::OIw16i16o, tag::OIhw16i16o, tag::OIdhw16i16o},
                              {tag::OIw8i8o, tag::OIhw8i8o, tag::OIdhw8i8o}};
   const tag last[3] = {tag::nwc, tag::nhwc, tag::ndhwc};
-  if (view.dtype == plan::BF16 && multipliesTiles() && inner == decltype(view.layout.inner){{1, int(dims[1])}})
+  if (view.dtype == plan::BF16 && !exact && multipliesTiles() &&
+      inner == decltype(view.layout.inner){{1, int(dims[1])}})
     return memory::desc(dims, type, last[i]);
   for (int block : {16, 8}) {
     size_t row = block == 16 ? 0 : 1;

@@ -50,9 +50,9 @@ ConvCall describe(const KernelCall &call) {
   const TensorView &x = inputGrad ? call.outputs[0] : call.inputs[0];
   const TensorView &w = weightGrad ? call.outputs[0] : call.inputs[1];
   const TensorView &y = inputGrad ? call.inputs[0] : weightGrad ? call.inputs[1] : call.outputs[0];
-  c.x = describeView(x);
-  c.w = describeView(w, c.g.groups > 1 ? c.g.groups : 0);
-  c.y = describeView(y);
+  c.x = describeView(x, 0, call.exact);
+  c.w = describeView(w, c.g.groups > 1 ? c.g.groups : 0, call.exact);
+  c.y = describeView(y, 0, call.exact);
   for (size_t d = 3 - c.g.spatial; d < 3; ++d) {
     c.strides.push_back(c.g.stride[d]);
     c.dilations.push_back(c.g.dilation[d] - 1);

@@ -133,9 +133,9 @@ private:
     const auto groups = g_.groups > 1 ? g_.groups : 0;
     return Part{.primitive = dnnl::convolution_backward_weights(pd),
                 .name = pd.impl_info_str(),
-                .x = {describeView(call.inputs[0]), pd.src_desc()},
-                .dy = {describeView(call.inputs[1]), pd.diff_dst_desc()},
-                .dw = {describeView(call.outputs[0], groups), pd.diff_weights_desc(), true},
+                .x = {describeView(call.inputs[0], 0, true), pd.src_desc()},
+                .dy = {describeView(call.inputs[1], 0, true), pd.diff_dst_desc()},
+                .dw = {describeView(call.outputs[0], groups, true), pd.diff_weights_desc(), true},
                 .pad = pd.scratchpad_desc(),
                 .channels = channels};
   }
