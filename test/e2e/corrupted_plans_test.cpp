@@ -3,39 +3,20 @@
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/session/Session.h"
+#include "test/e2e/CompiledPlan.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 
+using namespace tessera;
 using namespace tessera::rt;
-namespace plan = tessera::plan;
-namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  std::string path = (fs::temp_directory_path() / "tessera-test-XXXXXX").string();
-  Folder() { REQUIRE(mkdtemp(path.data())); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 constexpr const char *kTraining = "lenet_train.onnx --dim batch=32 --train --loss cross_entropy --optimizer "
                                   "sgd:lr=0.001,momentum=0.9 --init kaiming";
 
-void shell(const std::string &command) {
-  INFO(command);
-  REQUIRE(std::system(command.c_str()) == 0);
-}
-
 PlanDirectory compile(const Folder &folder, const std::string &options) {
-  std::string dir = folder.path + "/plan";
-  shell(TESSERA_COMPILE " " TESSERA_MODELS "/" + std::string(kTraining) + " " + options + " -o " + dir + " >" +
-        folder.path + "/log 2>&1");
-  Result<PlanDirectory> plan = readPlanDirectory(dir);
-  REQUIRE(plan.ok());
-  return std::move(*plan);
+  return compilePlan(folder, std::string(kTraining) + " " + options);
 }
 
 RunResult verifyPlan(const PlanDirectory &plan) {
