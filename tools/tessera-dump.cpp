@@ -3,7 +3,7 @@
 //   tessera-dump plan/                      operators, ranks, totals
 //   tessera-dump plan/ --explain /fc1/Gemm  one operator in full
 //   tessera-dump plan/ --parameters         what is trained, what is state and what constant, and why
-//   tessera-dump plan/ --schedule           what the stages of a pipeline do when
+//   tessera-dump plan/ --schedule           what runs when: a rank's kernels and messages, or the stages of a pipeline
 //   tessera-dump plan/ --json               everything, as JSON
 //   tessera-dump plan/ --svg plan.svg       a picture on one screen
 //   tessera-dump plan/ --html page.html     a page to look at, with what a run measured (--trace, --log)
@@ -18,12 +18,15 @@
 #include "runtime/support/File.h"
 #include "runtime/support/Printable.h"
 #include "strategies/pipeline/PipelineIO.h"
+#include "strategies/time/TaskGraphIO.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dump/CompareText.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
+#include "tools/dump/PlanTasks.h"
 #include "tools/dump/ReportFile.h"
 #include "tools/dump/ScheduleText.h"
+#include "tools/dump/TimeLine.h"
 #include "tools/page/Compare.h"
 #include "tools/page/PageData.h"
 
@@ -50,6 +53,24 @@ static rt::Result<Json> readPages(const std::string &folder, const Report &repor
     return compared;
   (*page)["compare"] = std::move(*compared);
   return page;
+}
+
+/// `form` is text, csv or json. `first` is rank 0's plan.
+static rt::Result<std::string> scheduleIn(const std::string &form, const std::string &folder, const plan::Plan &first,
+                                          PlannedSchedule &planned, const Json &report) {
+  if (planned.stages.count() > 1 || form == "csv") {
+    TESSERA_RETURN_IF_ERROR(planned.read(report));
+    return form == "csv"    ? strategies::toCsv(planned.order)
+           : form == "json" ? strategies::toJson(stageTasks(planned))
+                            : scheduleText(planned);
+  }
+  constexpr int kProgram = 0; // the training step, where the plan has one
+  const auto predicted = rt::Prediction::read(folder, first, kProgram);
+  if (!predicted)
+    return rt::Status::error("report.json does not say what the steps of the plan take: it is damaged, or an older "
+                             "tessera-compile made it; compile the model again");
+  return form == "json" ? strategies::toJson(planTasks(first, kProgram, *predicted))
+                        : timeLineText(first, kProgram, *predicted, report);
 }
 
 int main(int argc, char **argv) {
@@ -83,21 +104,22 @@ int main(int argc, char **argv) {
       ->excludes("--explain")
       ->excludes("--svg")
       ->excludes("--html");
-  auto *ordered =
-      app.add_option(
-             "--schedule", schedule,
-             "What the stages of a pipeline do when: a table, a time line and the order; csv: the order alone, as "
-             "tessera-compile --pipeline schedule=FILE.csv reads it")
-          ->expected(0, 1)
-          ->check(CLI::IsMember({"text", "csv"}))
-          ->type_name("text|csv")
-          ->excludes(asJson)
-          ->excludes(everything)
-          ->excludes("--explain")
-          ->excludes("--svg")
-          ->excludes("--html")
-          ->excludes("--parameters")
-          ->excludes("OTHER");
+  auto *ordered = app.add_option("--schedule", schedule,
+                                 "What runs when, as predicted: a time line of a rank's kernels and messages, or of "
+                                 "the stages of a pipeline "
+                                 "with their order. json: the same as a task graph, which tessera-solve --schedule "
+                                 "reads. csv: the order of "
+                                 "the stages alone, as tessera-compile --pipeline schedule=FILE.csv reads it")
+                      ->expected(0, 1)
+                      ->check(CLI::IsMember({"text", "csv", "json"}))
+                      ->type_name("text|csv|json")
+                      ->excludes(asJson)
+                      ->excludes(everything)
+                      ->excludes("--explain")
+                      ->excludes("--svg")
+                      ->excludes("--html")
+                      ->excludes("--parameters")
+                      ->excludes("OTHER");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --html page.html --trace trace.json\n  "
              "tessera-dump plan --json | python3 -m json.tool\n  tessera-dump plan other --html compared.html");
@@ -131,10 +153,13 @@ int main(int argc, char **argv) {
   PlanFacts facts;
   PagePlans plans;
   PlannedSchedule planned;
+  plan::Plan first; // of rank 0
   const bool drawn = page || !other.empty();
   const rt::Status read = rt::visitPlanDirectory(plan, [&](const plan::Plan &rank) {
     facts.add(rank);
     planned.add(rank);
+    if (*ordered && rank.rank() == 0)
+      first = rank;
     if (drawn)
       plans.add(rank);
   });
@@ -149,9 +174,10 @@ int main(int argc, char **argv) {
   }
   std::string text;
   if (*ordered) {
-    if (const rt::Status status = planned.read(report->json); !status)
-      return fail(status.message());
-    text = schedule == "csv" ? strategies::toCsv(planned.order) : scheduleText(planned);
+    rt::Result<std::string> ordering = scheduleIn(schedule, plan, first, planned, report->json);
+    if (!ordering)
+      return fail(ordering.status().message());
+    text = *ordering;
   } else if (drawn) {
     rt::Result<Json> data = readPages(plan, *report, plans, measured, other);
     if (!data)

@@ -144,6 +144,8 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
 
 void tellSchedule(const TaskGraph &graph, const Schedule &found, const Timeline &line, double gap, double seconds) {
   printf("makespan     %" PRId64 "\n", line.makespan);
+  if (found.given >= 0)
+    printf("file's order %" PRId64 "\n", found.given);
   printf("lower bound  %" PRId64 "\n", found.lowerBound);
   printf("gap          %.4f %%%s\n", gap, found.optimal() ? " (optimal)" : "");
   for (size_t r = 0; r < graph.resources.size(); ++r)
@@ -166,10 +168,15 @@ Json scheduleJson(const TaskGraph &graph, const Schedule &found, const Timeline 
     pools.push_back({{"name", graph.pools[p].name},
                      {"peak", line.peak[p]},
                      {"limit", graph.pools[p].limit >= 0 ? Json(graph.pools[p].limit) : Json()}});
-  return {{"makespan", line.makespan}, {"lower_bound", found.lowerBound},
-          {"gap", gap / 100},          {"optimal", found.optimal()},
-          {"resources", resources},    {"pools", pools},
-          {"seconds", seconds},        {"start", found.start}};
+  return {{"makespan", line.makespan},
+          {"given", found.given >= 0 ? Json(found.given) : Json()},
+          {"lower_bound", found.lowerBound},
+          {"gap", gap / 100},
+          {"optimal", found.optimal()},
+          {"resources", resources},
+          {"pools", pools},
+          {"seconds", seconds},
+          {"start", found.start}};
 }
 
 /// A task graph's start times; the judge has the last word.

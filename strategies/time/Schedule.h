@@ -29,6 +29,7 @@ struct ScheduleOptions {
 struct Schedule {
   StartTimes start; // empty: none was found
   int64_t makespan = 0, lowerBound = 0;
+  int64_t given = -1; // the makespan in the order of the graph; negative: that order has none
   bool optimal() const { return !start.empty() && makespan == lowerBound; }
 };
 

@@ -100,8 +100,10 @@ void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best) {
     for (int r : graph.tasks[paths.order[i]].resources)
       orders[r].push_back(paths.order[i]);
   }
-  if (decoder.run(orders))
+  if (decoder.run(orders)) {
+    best.given = decoder.makespan();
     keepBetter(decoder, best);
+  }
   if (decoder.greedy(place))
     keepBetter(decoder, best);
   std::vector<int64_t> priority = paths.tail;

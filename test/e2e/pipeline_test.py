@@ -280,10 +280,11 @@ def shows_what_runs_when(c):
         span = sum(stage[f"{action}_ns"] for action in ("forward", "input", "weight")) * 4
         busy = 100 * span / (report["predicted_ns"] - max(s["once_ns"] for s in report["stages"]))
         expect(abs(sum(letter != "." for letter in line) - busy) <= 13, f"{line}: busy {busy}")  # a column may be rounded in each action
-    for model, mesh, parts, told in (("mlp_train", "data=2", 4, "the plan has no stages; compile with --mesh stage=2,..."),
-                                     ("mlp_train", "stage=2", 1, "compile with --train --accumulate N")):
-        other = c.compile(model, mesh, parts)
-        expect(told in c.run(c.bin / "tessera-dump", other, "--schedule", code=1), told)
+    for mesh, parts, form, told in (("data=2", 4, "csv", "the plan has no stages; compile with --mesh stage=2,..."),
+                                    ("stage=2", 1, "text", "compile with --train --accumulate N"),
+                                    ("stage=2", 1, "json", "compile with --train --accumulate N")):
+        other = c.compile("mlp_train", mesh, parts)
+        expect(told in c.run(c.bin / "tessera-dump", other, "--schedule", form, code=1), told)
     for damage in ({"stages": []}, {"stages": [{}, {}]}, {"transfers_ns": ["x"]}, {"transfers_ns": [-5]}, {"micro_batches": 1e300},
                    {"micro_batches": 3}, {"stages": [report["stages"][0]] * 2}):
         whole = json.loads((plan / "report.json").read_text())

@@ -142,7 +142,7 @@ void PlannedSchedule::add(const plan::Plan &plan) {
 
 rt::Status PlannedSchedule::read(const Json &report) {
   if (stages.count() < 2)
-    return rt::Status::error("--schedule: the plan has no stages; compile with --mesh stage=2,...");
+    return rt::Status::error("--schedule csv: the plan has no stages; compile with --mesh stage=2,...");
   for (const Device &device : devices)
     if (device.program.empty())
       return rt::Status::error(
