@@ -1,6 +1,6 @@
 #include "strategies/time/Bound.h"
 
-#include "strategies/time/Paths.h"
+#include "strategies/time/RaisePaths.h"
 
 #include <algorithm>
 #include <queue>
@@ -114,6 +114,7 @@ int64_t boundOfPool(const TaskGraph &graph, const Paths &paths, int pool) {
 
 int64_t lowerBound(const TaskGraph &graph) {
   Paths paths = longestPaths(graph);
+  raisePaths(graph, paths);
   int64_t best = 0, edges = 0;
   for (size_t t = 0; t < graph.tasks.size(); ++t) {
     best = std::max(best, paths.head[t] + paths.tail[t]);
