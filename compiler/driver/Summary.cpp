@@ -126,8 +126,10 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
       out += formatv("             {0} message{1} beside kernels; exposed communication {2}\n", f.beside->messages,
                      f.beside->messages == 1 ? "" : "s", milliseconds(f.exposed()));
     if (f.hasScheduleBound())
-      out += formatv("             in any order at least {0}, gap to that bound {1:F2} %\n", milliseconds(f.leastTime),
-                     100 * f.scheduleGap());
+      out += formatv(
+          "             in any order at least {0}, gap to that bound {1:F2} % (leaves out memory, and starts of "
+          "messages that could be joined)\n",
+          milliseconds(f.leastTime), 100 * f.scheduleGap());
     if (!f.search.searcher.empty())
       out += formatv(
           "             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
@@ -142,8 +144,10 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
               : std::string(),
           f.search.stopped ? ", interrupted" : "");
     if (f.hasBesideBound())
-      out += formatv("             with all hidden that can be: at least {0}, gap to that bound {1:F2} %\n",
-                     milliseconds(f.search.besideBound), 100 * f.besideGap());
+      out +=
+          formatv("             with all hidden that can be: at least {0}, gap to that bound {1:F2} % (leaves out the "
+                  "order, memory, and starts of messages that could be joined)\n",
+                  milliseconds(f.search.besideBound), 100 * f.besideGap());
   }
   if (result.pipeline)
     out += pipelineText(*result.pipeline, result.memory);
