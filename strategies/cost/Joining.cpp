@@ -13,7 +13,7 @@ static constexpr int64_t kMoveSteps = 5000;
 static constexpr int64_t kTwoMoveSteps = 20000; // where no single change is better
 /// In a program of which fewer pairs could be scheduled, none is: they would seldom be worth the time. Set by hand.
 static constexpr int64_t kFewestPairs = 100;
-static constexpr double kNear = 0.02;
+static constexpr double kNear = 0.01;
 
 llvm::Expected<JoinOptions> parseJoin(llvm::StringRef text) {
   if (text == "off")
