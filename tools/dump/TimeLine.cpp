@@ -128,23 +128,24 @@ std::vector<std::pair<int64_t, int64_t>> exposedIn(const std::vector<Drawn> &tas
   return times;
 }
 
-/// What the report says of the whole, beside the schedule's end.
+/// The end of the schedule, and what the report says of the whole. Bound and gap are those of the predicted time, which
+/// has what messages delay kernels by.
 std::string headText(const std::string &program, const rt::Prediction &predicted, const Json &report) {
-  std::string out = rt::printable(program) + ": ends after " + ms(double(predicted.end));
+  std::string out = rt::printable(program) + ": ";
+  std::string bound;
   for (const Json &function : list(report, "functions")) {
     if (text(function, "name") != program)
       continue;
-    const double slowed = predictedNs(function) - double(predicted.end);
-    if (function.contains("beside") && slowed >= 1e3)
-      out += "; predicted " + ms(predictedNs(function)) + ", with what messages delay kernels by";
+    if (function.contains("beside"))
+      out += "predicted " + ms(predictedNs(function)) + "; without what messages delay kernels by it ";
     if (function.contains("schedule")) {
       char gap[40];
       std::snprintf(gap, sizeof gap, "%.2f %%", 100 * number(function["schedule"], "gap"));
-      out += "\n  in any order at least " + ms(number(function["schedule"], "lower_bound_ns")) +
-             ", gap to that bound " + gap;
+      bound = "  predicted in any order at least " + ms(number(function["schedule"], "lower_bound_ns")) +
+              ", gap to that bound " + gap + "\n";
     }
   }
-  return out + "\n\n";
+  return out + "ends after " + ms(double(predicted.end)) + "\n" + bound + "\n";
 }
 
 } // namespace
