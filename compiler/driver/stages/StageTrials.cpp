@@ -5,7 +5,9 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace tessera {
@@ -14,8 +16,8 @@ using strategies::Cost;
 using strategies::kForbidden;
 
 /// The most meshes like the best so far that are tried, those with which other numbers of micro-batches are tried, and
-/// the most numbers between two that were tried and meshes of more axes.
-static constexpr size_t kSimilarMeshes = 3, kBestMeshes = 2, kMostBetween = 4, kMostOthers = 8;
+/// the most numbers between those that were tried and meshes of more axes.
+static constexpr size_t kSimilarMeshes = 3, kBestMeshes = 2, kMostBetween = 8, kMostOthers = 8;
 static constexpr double kWide = 1.9;
 
 std::vector<int64_t> widelySpaced(llvm::ArrayRef<int64_t> ascending) {
@@ -158,7 +160,7 @@ private:
         return least.takeError();
       known[*at] = std::min(known[*at], *least);
     }
-    meshes = bestMeshes(row.stages, parts_[*at]);
+    meshes = bestMeshes(row.stages, parts_[*at], kBestMeshes);
     auto walk = [&](int step) -> llvm::Expected<bool> { // whether that helps
       bool helps = false;
       for (size_t i = *at + size_t(step); i < parts_.size() && !done(); i += size_t(step)) {
@@ -179,14 +181,14 @@ private:
   }
 
   /// The best meshes of the trials with these numbers.
-  std::vector<size_t> bestMeshes(int64_t stages, int64_t parts) const {
+  std::vector<size_t> bestMeshes(int64_t stages, int64_t parts, size_t most) const {
     llvm::SmallVector<std::pair<Cost, size_t>> order;
     for (const auto &[trial, cost] : tried_.trials)
       if (trial.stages == stages && trial.microBatches == parts && cost < kForbidden)
         order.push_back({cost, trial.mesh});
     llvm::sort(order);
     std::vector<size_t> meshes;
-    for (size_t i = 0; i < std::min(kBestMeshes, order.size()); ++i)
+    for (size_t i = 0; i < std::min(most, order.size()); ++i)
       meshes.push_back(order[i].second);
     return meshes;
   }
@@ -196,33 +198,67 @@ private:
     return *llvm::find_if(tried_.trials, [&](const auto &one) { return one.second == best_; });
   }
 
-  /// Around the best trial.
+  /// A number of micro-batches between those that were tried.
+  struct Between {
+    Cost least; // that it takes
+    StageTrial trial;
+  };
+
+  /// What a step takes at least with a number of micro-batches between the best of a row, which takes `best`, and the
+  /// next one in the row, which takes no less. A step takes a + b / n + c n, whatever a, b and c are: work, waiting for
+  /// the first micro-batch, and what every micro-batch begins with.
+  static Cost leastBetween(Cost best, int64_t bestParts, int64_t next, int64_t parts) {
+    const auto n = double(parts), at = double(bestParts), end = double(next);
+    return Cost(double(best) * (1 - std::abs(n - at) * std::abs(end - n) / (n * (end + at))));
+  }
+
+  /// Adds what lies next to the best of a row and may be better than the best of all.
+  llvm::Error addBetween(const Row &row, std::vector<Between> &list) {
+    std::optional<size_t> at;
+    Cost least = kForbidden;
+    for (const auto &[trial, cost] : tried_.trials)
+      if (trial.stages == row.stages && cost < least) {
+        least = cost;
+        at = size_t(llvm::find(parts_, trial.microBatches) - parts_.begin());
+      }
+    if (!at)
+      return llvm::Error::success();
+    const int64_t parts = parts_[*at];
+    for (int64_t n : trials_.microBatches) {
+      const bool isMore = n > parts;
+      if (n == parts || (isMore ? *at + 1 == parts_.size() : *at == 0))
+        continue;
+      const int64_t next = parts_[isMore ? *at + 1 : *at - 1];
+      if (isMore ? n >= next : n <= next)
+        continue;
+      Cost takes = leastBetween(least, parts, next, n);
+      if (takes >= best_)
+        continue;
+      llvm::Expected<Cost> bound = trials_.bound(row.stages, n);
+      if (!bound)
+        return bound.takeError();
+      takes = std::max(takes, *bound);
+      for (size_t mesh : bestMeshes(row.stages, parts, 1))
+        list.push_back({takes, {row.stages, n, mesh}});
+    }
+    return llvm::Error::success();
+  }
+
+  /// Around the best trials.
   llvm::Error refine() {
     if (best_ >= kForbidden || done())
       return llvm::Error::success();
-    const StageTrial best = bestTrial().first;
-    const auto here = llvm::find(parts_, best.microBatches);
-    std::vector<int64_t> between;
-    for (int64_t parts : trials_.microBatches)
-      if ((here == parts_.begin() ? parts > 0 : parts > *(here - 1)) &&
-          (here + 1 == parts_.end() ? true : parts < *(here + 1)) && parts != best.microBatches)
-        between.push_back(parts);
-    llvm::stable_sort(between, [&](int64_t a, int64_t b) {
-      auto far = [&](int64_t n) {
-        return double(std::max(n, best.microBatches)) / double(std::min(n, best.microBatches));
-      };
-      return far(a) < far(b);
-    });
+    std::vector<Between> between;
+    for (const Row &row : rows_)
+      if (llvm::Error e = addBetween(row, between))
+        return e;
+    llvm::stable_sort(between, [](const Between &a, const Between &b) { return a.least < b.least; });
     between.resize(std::min(between.size(), kMostBetween));
-    for (int64_t parts : between) {
-      if (done())
+    for (const Between &one : between) {
+      if (done() || one.least >= best_)
         break;
-      llvm::Expected<Cost> bound = trials_.bound(best.stages, parts);
-      if (!bound)
-        return bound.takeError();
-      if (*bound < best_)
-        if (llvm::Expected<Cost> cost = attempt(best.stages, parts, {best.mesh}); !cost)
-          return cost.takeError();
+      if (llvm::Expected<Cost> cost = attempt(one.trial.stages, one.trial.microBatches, {one.trial.mesh}); !cost)
+        return cost.takeError();
     }
     const StageTrial now = bestTrial().first;
     const StageMeshes meshes = trials_.meshes(now.stages);

@@ -144,6 +144,21 @@ TEST_CASE("numbers of micro-batches between those that were tried come last, and
   CHECK(Network::best(tried) == net.least());
 }
 
+TEST_CASE("numbers of micro-batches between those that were tried count for every number of stages") {
+  for (int64_t weights : {1'000, 3'000, 10'000, 30'000, 100'000})
+    for (int64_t sent : {100'000, 300'000, 1'000'000, 3'000'000}) {
+      Network net;
+      net.ranks = 12;
+      net.stages = {1, 2, 3, 4, 6, 12};
+      net.parts = {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60};
+      net.weights = weights;
+      net.sent = sent;
+      const TriedStages tried = net.run();
+      INFO(weights << " for weights, " << sent << " sent");
+      CHECK(Network::best(tried) == net.least());
+    }
+}
+
 TEST_CASE("after an interrupt nothing more is tried once something fits") {
   Network net;
   net.run([] { return true; });
