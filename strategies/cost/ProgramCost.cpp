@@ -239,7 +239,7 @@ private:
     llvm::DenseMap<int, const graph::Sender *> senderAt; // by step
     for (const graph::Sender &sender : senders)
       senderAt.try_emplace(sender.step, &sender);
-    for (const std::vector<int> &message : sent_.messages) {
+    for (auto [m, message] : llvm::enumerate(sent_.messages)) {
       std::vector<const graph::Sender *> members;
       for (int step : message)
         members.push_back(senderAt.at(step));
@@ -249,15 +249,10 @@ private:
         const Cost whole = repeated(share, member.times);
         cost_.communication += whole - member.cost;
         member.cost = whole;
+        member.message = int(m);
       }
-      cost_.joined += (int64_t(message.size()) - 1) * timesOf(message.front());
     }
     return true;
-  }
-
-  /// How often a step of the loops runs.
-  int64_t timesOf(int step) const {
-    return looped_->flow.steps[size_t(step)].section == graph::Section::Body ? program_.parts : 1;
   }
 
   void addMemory() {

@@ -51,6 +51,7 @@ struct PricedCollective {
   dist::Collective collective;
   int64_t times = 1;                    // how often it runs in a step
   std::optional<Resharded> begins = {}; // the reshard whose first collective this is
+  std::optional<int> message = {};      // of the joined ones, the one that it is sent in; nothing: it is sent alone
 };
 
 struct OperatorPrice {
@@ -62,7 +63,6 @@ struct ProgramCost {
   std::vector<OperatorPrice> operators;
   std::vector<PricedCollective> outputs; // collectives for the function's results
   Cost compute = 0, communication = 0;
-  int64_t joined = 0;               // collectives that are sent with another one
   std::optional<BesideCost> beside; // nothing: all collectives run in line
   Cost leastTime = 0;               // of any schedule of the same kernels and collectives; 0: none was looked for
   int64_t persistentBytes = 0;      // parameters and states on one rank

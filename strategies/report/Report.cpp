@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <set>
 #include <tuple>
 
 using namespace mlir;
@@ -39,6 +40,10 @@ const FunctionReport *AssignReport::find(llvm::StringRef function) const {
     if (f.name == function)
       return &f;
   return nullptr;
+}
+
+std::string whereOfResult(func::FuncOp func, unsigned result) {
+  return "result '" + graph::resultName(func, result).str() + "'";
 }
 
 std::vector<std::string> inputNames(Operation *op) {
@@ -146,12 +151,13 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
     where = "result " + std::to_string(c.index);
     break;
   case PricedCollective::Output:
-    where = "result '" + graph::resultName(func, unsigned(c.index)).str() + "'";
+    where = whereOfResult(func, unsigned(c.index));
     break;
   }
   CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
   report.repeat(c.times);
   report.setCost(c.cost);
+  report.message = c.message;
   if (c.begins && !c.collective.wire) // it is of whole numbers
     report.leastBytes = leastBytes.of(*c.begins, c.elementBytes);
   if (report.leastBytes)
@@ -194,19 +200,30 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   return r;
 }
 
-void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
-  for (const CollectiveReport &c : list) {
-    report.bytesSent += c.bytesSent;
-    report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind)) ? c.times * c.parts : 0;
-    if (!c.wire)
-      continue;
-    report.compressed.sums += c.times;
-    report.compressed.bytesSent += c.bytesSent;
-    report.compressed.wholeBytes += c.wholeBytes;
-  }
-}
-
 } // namespace
+
+void countCollectives(FunctionReport &report) {
+  report.bytesSent = 0;
+  report.numCollectives = report.numMessages = 0;
+  report.compressed = {};
+  std::set<std::pair<int, int>> begun; // messages, by stage
+  auto count = [&](const std::vector<CollectiveReport> &list, int stage) {
+    for (const CollectiveReport &c : list) {
+      report.bytesSent += c.bytesSent;
+      const int64_t sent = dist::communicates(*dist::parseCollectiveKind(c.kind)) ? c.times * c.parts : 0;
+      report.numCollectives += sent;
+      report.numMessages += c.message && !begun.insert({stage, *c.message}).second ? 0 : sent;
+      if (!c.wire)
+        continue;
+      report.compressed.sums += c.times;
+      report.compressed.bytesSent += c.bytesSent;
+      report.compressed.wholeBytes += c.wholeBytes;
+    }
+  };
+  for (const OperatorReport &op : report.operators)
+    count(op.collectives, op.stage.value_or(-1));
+  count(report.boundary, -1);
+}
 
 FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &cost, const CostModel &model) {
   func::FuncOp func = chosen.program.func;
@@ -223,15 +240,12 @@ FunctionReport reportFunction(const ChosenProgram &chosen, const ProgramCost &co
   for (const auto &cls : chosen.program.classes)
     rules.push_back(cls->rule.str());
   report.operators.reserve(chosen.program.operators.size());
-  for (auto [i, info] : llvm::enumerate(chosen.program.operators)) {
+  for (auto [i, info] : llvm::enumerate(chosen.program.operators))
     report.operators.push_back(
         describe(model, info, chosen.strategies[i], cost.operators[i], rules[size_t(info.cls->id)], leastBytes));
-    count(report, report.operators.back().collectives);
-  }
   for (const PricedCollective &c : cost.outputs)
     report.boundary.push_back(describe(model, c, func, leastBytes));
-  count(report, report.boundary);
-  report.numMessages = report.numCollectives - cost.joined;
+  countCollectives(report);
   return report;
 }
 

@@ -56,6 +56,7 @@ struct CollectiveReport {
   double wholeBytes = 0; // of a sum with a wire: what it would send without
   Cost cost = 0;         // of a joined message: its part
   Cost latency = 0;      // of the cost, what is left where links are infinitely fast
+  std::optional<int> message = {}; // of the joined ones, the one that it is sent in; nothing: it is sent alone
   /// Of the reshard that begins with this collective: the fewest bytes that a rank sends in any way (dist/LeastBytes.h).
   std::optional<double> leastBytes = {};
 
@@ -140,6 +141,13 @@ struct AssignReport {
   Cost predicted() const { return functions.empty() ? Cost(0) : functions.front().predicted(); }
   Cost total() const { return functions.empty() ? Cost(0) : functions.front().total(); }
 };
+
+/// CollectiveReport::where of a collective in FunctionReport::boundary.
+std::string whereOfResult(mlir::func::FuncOp func, unsigned result);
+
+/// Sets what the collectives of operators and boundary send, and as how many messages. A message of several stages is
+/// one in each of them.
+void countCollectives(FunctionReport &report);
 
 /// Prices one annotated function.
 llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const CostModel &model,

@@ -275,6 +275,22 @@ def tells(c):
 
 
 @case
+def counts_collectives(c):
+    """What is sent is summed up over the operators as their stages have them, whichever mesh comes first."""
+    found = []
+    for mesh in ("stages=[data=1; data=2,model=2]", "stages=[data=2,model=2; data=1]"):
+        for function in c.report(c.compile("lenet_train", mesh, "--mode", "data", *SGD))["functions"]:
+            sent = [one for op in function["operators"] for one in op["collectives"]] + function["boundary"]
+            expect(function["bytes_sent"] == sum(one["bytes_sent"] for one in sent), f"{mesh}: {function['bytes_sent']}, {sent}")
+            count = sum(one.get("times", 1) for one in sent if one["bytes_sent"] > 0)
+            expect(function["num_collectives"] == count, f"{mesh}: {function['num_collectives']}, {sent}")
+            expect(0 < function["num_messages"] <= count or count == 0, f"{mesh}: {function['num_messages']} of {count}")
+            found.append(function["bytes_sent"])
+    # A first stage of one rank, where nothing is sent, is no reason to report nothing.
+    expect(found[0] > 0 and found[len(found) // 2] > 0, found)
+
+
+@case
 def what_if(c):
     mesh = "stages=[data=2,model=2; data=1]"
     asked = ("--what-if", "nodes=1,2", "--what-if", f"batch={ROWS},{2 * ROWS}")

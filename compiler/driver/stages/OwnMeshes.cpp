@@ -442,6 +442,27 @@ private:
     return compiler::planMemory(*fitted_.local, emitOptions(run_.options), &fitted_.times).moveInto(fitted_.memory);
   }
 
+  /// The collectives at the function's results, each as it is in the stage that makes the result.
+  std::vector<strategies::CollectiveReport> boundary(size_t f, const std::string &name,
+                                                     const std::vector<int> &stages) {
+    func::FuncOp func = versions_[0].chosen->lookupSymbol<func::FuncOp>(name);
+    std::map<std::string, size_t> versions; // by where the collective is
+    llvm::DenseMap<Operation *, int> stageOf;
+    Block &body = func.getBody().front();
+    for (auto [op, stage] : llvm::zip_equal(body.without_terminator(), stages))
+      stageOf[&op] = stage;
+    for (auto [r, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+      Operation *maker = value.getDefiningOp();
+      versions[strategies::whereOfResult(func, unsigned(r))] = of_[size_t(std::max(maker ? stageOf.at(maker) : 0, 0))];
+    }
+    std::vector<strategies::CollectiveReport> list;
+    for (auto [v, version] : llvm::enumerate(versions_))
+      for (const strategies::CollectiveReport &c : version.report.functions[f].boundary)
+        if (versions.at(c.where) == v)
+          list.push_back(c);
+    return list;
+  }
+
   /// Every operator as it is in its stage.
   void report() {
     fitted_.report = versions_[0].report;
@@ -461,6 +482,8 @@ private:
         function.compute += op.compute;
         function.communication += op.communication();
       }
+      function.boundary = boundary(f, function.name, stages);
+      strategies::countCollectives(function);
       if (auto it = fitted_.pipeline->steps.find(function.name); it != fitted_.pipeline->steps.end())
         function.pipelined = it->second;
     }
