@@ -507,6 +507,36 @@ def a_pipeline_goes_on_without_a_rank(c):
 
 
 @case
+def stages_with_meshes_of_their_own_go_on_without_a_rank(c):
+    """No meshes are given for the ranks that are left, so they have no stages. The run goes on from the last checkpoint, with the
+    losses of the uninterrupted one; what cannot be compiled again is refused before the first step."""
+    model = c.folder / "model.onnx"
+    shutil.copy(c.models / "mlp_train.onnx", model)
+    plan = c.compile(mesh="stages=[data=2,model=2; data=4]", mode="auto", model=model, options=("--accumulate", 2))
+    exact, steps = ("--f64", "--backend", "reference", "--checkpoint-every", 5), 60
+    def losses(log):
+        return {entry["step"]: entry["loss"] for entry in map(json.loads, filter(lambda line: line.endswith("}"),
+                                                                                 log.read_text().splitlines()))}
+    straight, log, run = c.folder / "straight.jsonl", c.folder / "log.jsonl", c.folder / "run"
+    c.finish(c.start(c.command(plan, steps, *exact, "--log", straight, "--checkpoint-dir", c.folder / "straight")))
+    command = c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", run, "--processes", "--restarts", 3, "--elastic",
+                        "--peer-timeout", PEER_TIMEOUT)
+    process = c.start(command)
+    for ranks, victim, step in ((8, 5, 10), (7, 0, 25)):  # of the second stage; of those that have none
+        c.wait_for(lambda: len(ranks_of(process.pid)) == ranks and log.exists() and max(losses(log), default=0) >= step, f"step {step}")
+        os.kill(ranks_of(process.pid)[victim], KILL)
+    text = c.finish(process)
+    expect(re.search(r"starting again on 7 ranks \([^;\[]*, .*run/plan-7\) without rank 5 \(1 of 3\)", text) and
+           re.search(r"starting again on 6 ranks \([^;\[]*, .*run/plan-6\) without rank 0 \(2 of 3\)", text), text)
+    found, wanted = losses(log), losses(straight)
+    expect(sorted(found) == sorted(wanted) == list(range(1, steps + 1)), "steps are missing")
+    expect(all(abs(found[step] - loss) <= 1e-9 * abs(loss) for step, loss in wanted.items()), "the losses differ")
+    model.unlink()
+    text = c.finish(c.start(command), code=1)
+    expect("is not there any more" in text and text.count("\n") == 1, text)
+
+
+@case
 def an_elastic_run_that_is_reproducible_keeps_its_bits(c):
     """Four ranks, of which one is lost; three go on; four again. Every loss and the last checkpoint are those of the
     uninterrupted run, although three do not divide the leaves."""
