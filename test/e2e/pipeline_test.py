@@ -489,6 +489,25 @@ def gradients_of_a_tied_table_count_in_an_estimate(c):
 
 
 @case
+def the_norm_of_all_stages_is_no_barrier(c):
+    """With --clip-norm the micro-batches have the order and the times that they have without. The step is predicted to take longer by
+    what adds up the norm, and no more."""
+    model, _ = small_gpt(c)
+    for schedule in ("1f1b", "zb-h1", "zb-h2", "auto"):
+        plans = [c.compile(model, "stage=4", 8, "--inputs", "ids", "--topology", slow_network(c), "--pipeline", f"schedule={schedule}", *clip,
+                           rows=32) for clip in ((), ("--clip-norm", "1"))]
+        plain, clipped = (json.loads((plan / "report.json").read_text())["pipeline"] for plan in plans)
+        orders = [c.run(c.bin / "tessera-dump", plan, "--schedule", "csv") for plan in plans]
+        expect(orders[0] == orders[1], f"{schedule}: another order, {orders}")
+        for stage, same in zip(plain["stages"], clipped["stages"]):
+            expect(all(stage[part] == same[part] for part in ("first", "forward_ns", "input_ns", "weight_ns")), f"{schedule}: {stage}, {same}")
+        once = [max(stage["once_ns"] for stage in report["stages"]) for report in (plain, clipped)]
+        more = clipped["predicted_ns"] - plain["predicted_ns"]
+        expect(0 < more == once[1] - once[0], f"{schedule}: {more} ns more, {once} once")
+        expect(more < 0.08 * plain["predicted_ns"], f"{schedule}: {more} of {plain['predicted_ns']} ns")  # the published price of a barrier
+
+
+@case
 def no_stages_where_they_do_not_pay(c):
     """One micro-batch, or a fast network and nothing to gain."""
     plan = c.compile("mlp_train", "2", 1, "--mode", "auto", "--pipeline", "auto", "--topology", "8xa100")
