@@ -127,6 +127,7 @@ llvm::Error Compilation::checkGivenStages() const {
 
 llvm::Error Compilation::setMesh(dist::Mesh mesh, compiler::PipelineOptions pipelined) {
   pipeline.reset();
+  cutWork = {};
   assign.mesh = mesh;
   assign.join.overlap = overlap_;
   if (mesh.findAxis(dist::kStageAxis) != 0)

@@ -68,6 +68,8 @@ public:
   /// Strategies are searched once, and nothing is computed again that need not be: a program that does not fit so is
   /// given up (NotAtOnce).
   bool onlyOnce = false;
+  /// What searches for the cuts of one mesh may still do.
+  compiler::CutWork cutWork;
 
   /// From now on the mesh is this one. If its first axis has stages, they do what `pipelined` says. A memory limit that
   /// was not given becomes that of so many ranks.

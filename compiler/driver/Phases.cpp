@@ -282,8 +282,7 @@ llvm::Expected<compiler::OperatorStages> cutIntoStages(Compilation &run, ModuleO
   compiler::PipelineCosts costs = pipelineCosts(run, all, model);
   costs.limit = memory.limit;
   costs.isHard = memory.isHard;
-  if (llvm::Error e = localizeWhole(run, module, model))
-    return e;
+  costs.work = &run.cutWork;
   if (llvm::Error e = strategies::givenStages(module, run.assign.user).moveInto(costs.given))
     return e;
   if (llvm::Error e = compiler::placeOperators(module, costs, &memory.counted))

@@ -45,9 +45,10 @@ llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 /// hybrid the module comes from phase 2.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
-/// The same for a mesh with stages, in three steps: the module gets a module per stage, and what lies in which is
-/// returned; its sections get their order, for which `join` says how collectives are sent; loops and messages are
-/// formed.
+/// The same for a mesh with stages, in four steps: phase 5 of the whole network; the module gets a module per stage, and
+/// what lies in which is returned; its sections get their order, for which `join` says how collectives are sent; loops
+/// and messages are formed.
+llvm::Error localizeWhole(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
 llvm::Expected<compiler::OperatorStages> cutIntoStages(Compilation &run, mlir::ModuleOp module,
                                                        const strategies::CostModel &model, CutMemory &memory);
 llvm::Error orderStages(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
@@ -58,8 +59,7 @@ struct StageCosts {
 };
 llvm::Error finishStages(Compilation &run, mlir::ModuleOp module, llvm::function_ref<StageCosts(int64_t stage)> costs,
                          const strategies::JoinOptions &join);
-/// The first step in two, between which the operators are placed: phase 5 of a whole network, and the cut.
-llvm::Error localizeWhole(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
+/// The second step where the operators are placed.
 llvm::Error cutPlaced(Compilation &run, mlir::ModuleOp module, const strategies::StagePlaces &places);
 /// The costs of kernels and messages where all stages have one mesh.
 strategies::CostModel costsOfAllStages(const Compilation &run);

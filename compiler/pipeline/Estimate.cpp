@@ -19,6 +19,8 @@ namespace {
 /// no cut.
 constexpr double kEfforts[] = {0.03, 0.3, 3};
 constexpr uint32_t kMostDownsets = 4000;
+/// A step that takes so much more than its bound is not worth a search.
+constexpr double kEnough = 5e-3;
 
 class Estimator {
 public:
@@ -112,10 +114,10 @@ private:
       if (int64_t(steps_.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
         return false;
       for (double work : kEfforts) {
-        found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+        found = strategies::findStages(problem_, {.work = work, .enough = kEnough, .mostDownsets = kMostDownsets});
         if (found.plan.empty()) { // the memory is an estimate, and the arena decides
           problem_.devices[0].memory = -1;
-          found = strategies::findStages(problem_, {.work = work, .mostDownsets = kMostDownsets});
+          found = strategies::findStages(problem_, {.work = work, .enough = kEnough, .mostDownsets = kMostDownsets});
         }
         if (!found.plan.empty() || found.infeasible)
           break;

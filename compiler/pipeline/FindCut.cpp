@@ -7,9 +7,12 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-/// The effort of the search for cuts, in its own unit, which is roughly seconds. Networks of some thousand operators
+/// The most effort of a search for cuts, in its own unit, which is roughly seconds. Networks of some thousand operators
 /// reach it; the answer is then the best cut near an order of them. Even cuts mostly give it before the search begins.
-static constexpr double kCutWork = 1;
+/// Of shared work a search may do a part, but no less than kLeastWork: along one order even large networks take less.
+static constexpr double kCutWork = 1, kPartOfWork = 0.25, kLeastWork = 0.03;
+/// A step that takes so much more than its bound is not worth a search: predictions are off by more.
+static constexpr double kEnough = 1e-3;
 
 /// An error if an operator was given a stage before that of what it reads, or if no operator is left for a stage.
 static llvm::Error checkGiven(const ForwardPass &forward, const PipelineCosts &costs) {
@@ -67,6 +70,14 @@ llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &fo
   std::vector<int> steps;
   strategies::FoundStages found;
   FoundCut cut;
+  auto search = [&](const strategies::StageProblem &posed, bool isShort) {
+    strategies::StageOptions options{.work = kCutWork, .enough = kEnough, .isShort = isShort};
+    if (costs.work)
+      options.work = std::max(kLeastWork, std::min(kCutWork, costs.work->left * kPartOfWork));
+    found = strategies::findStages(posed, options);
+    if (costs.work)
+      costs.work->left = std::max(0.0, costs.work->left - found.work);
+  };
   for (bool anywhere : {false, true}) {
     llvm::Expected<strategies::StageProblem> posed = problem(steps, anywhere);
     if (!posed)
@@ -76,10 +87,10 @@ llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &fo
                                      function.str().c_str(), steps.size(), (long long)costs.stages());
     if (std::string error = strategies::checkStageProblem(*posed); !error.empty())
       return llvm::createStringError("internal error: the stages' problem: " + error);
-    found = strategies::findStages(*posed, {.work = kCutWork});
+    search(*posed, costs.isHard);
     if (found.plan.empty() && !costs.isHard) { // the memory is an estimate, and the arena decides
       posed->devices[0].memory = -1;
-      found = strategies::findStages(*posed, {.work = kCutWork});
+      search(*posed, false);
     }
     if (found.plan.empty())
       continue;

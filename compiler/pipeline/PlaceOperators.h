@@ -35,6 +35,12 @@
 
 namespace tessera::compiler {
 
+/// The work that is left for searches of cuts, in the unit of strategies::StageOptions. A program that does not fit is cut
+/// again and again: each search may do a part of what is left, so that all of them end.
+struct CutWork {
+  double left = 4;
+};
+
 /// The costs of a pipeline's operators.
 struct PipelineCosts {
   const strategies::CostModel &all;   // of the whole mesh, whose first axis has the devices: kernels, messages
@@ -48,6 +54,7 @@ struct PipelineCosts {
   bool isHard = false;                   // the limit: what does not fit is no cut
   /// Without `shared`: how many micro-batches a stage holds.
   strategies::InFlight inFlight = strategies::InFlight::OneForwardOneBackward;
+  CutWork *work = nullptr; // that searches share; null: each has its own
 
   int64_t stages() const { return places.stages(); }
   /// The time of a message between two stages.

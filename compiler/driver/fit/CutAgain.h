@@ -2,7 +2,7 @@
 //
 // A cut counts what stages hold. An arena also has what is there briefly, so that a cut within a rank's memory may need
 // more. The same strategies are then cut again under what the last cut counted, less what was too much; and if there is
-// no such cut, half way back.
+// no such cut, half way back. A cut that counts less and needs no less is the last.
 //
 //   CutAgain again(limit, counted, needed);
 //   while (std::optional<int64_t> within = again.next())
@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace tessera {
@@ -36,12 +37,14 @@ public:
   CutAgain(int64_t limit, int64_t counted, int64_t needed) : limit_(limit) { found(counted, needed); }
 
   std::optional<int64_t> next() {
-    if (fits_ || tries_++ == kMostCuts)
+    if (fits_ || inVain_ || tries_++ == kMostCuts)
       return std::nullopt;
     last_ = tooSmall_ > 0 ? tooSmall_ + (counted_ - tooSmall_) / 2 : std::max<int64_t>(1, counted_ - tooMuch_);
     return last_ > tooSmall_ && last_ < counted_ ? std::optional(last_) : std::nullopt;
   }
   void found(int64_t counted, int64_t needed) {
+    inVain_ = needed >= needed_;
+    needed_ = needed;
     counted_ = counted;
     tooMuch_ = std::max<int64_t>(1, needed - limit_);
     fits_ = needed <= limit_;
@@ -54,8 +57,9 @@ private:
   const int64_t limit_;
   int64_t counted_ = 0, tooMuch_ = 0, last_ = 0;
   int64_t tooSmall_ = 0; // a limit within which there is no cut
+  int64_t needed_ = std::numeric_limits<int64_t>::max();
   int tries_ = 0;
-  bool fits_ = false;
+  bool fits_ = false, inVain_ = false;
 };
 
 } // namespace tessera

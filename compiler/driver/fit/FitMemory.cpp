@@ -196,10 +196,29 @@ static bool takesTooLong(const Compilation &run, const FittedProgram &fitted) {
 /// In mode auto another cut may make a step that much longer; beyond that other strategies are searched.
 static constexpr double kLongerCut = 1.05;
 
+/// Of what the stages need, this much may be there however little of the network they have.
+static constexpr double kOfNoWork = 0.05;
+
+/// Whether another cut may fit, if what a place needs grows with its work: each can then have as much work as its memory
+/// allows.
+static bool anotherCutMayFit(const FittedProgram &fitted, int64_t limit) {
+  const std::vector<uint64_t> &bytes = fitted.memory.stageBytes;
+  std::vector<double> work(bytes.size(), 0);
+  for (const compiler::StageReport &stage : fitted.pipeline->stages)
+    if (size_t(stage.device) < work.size())
+      work[size_t(stage.device)] += double(stage.forward + stage.input + stage.weight);
+  double all = 0, room = 0;
+  for (size_t place = 0; place < work.size(); ++place) {
+    all += work[place];
+    room += bytes[place] > 0 ? work[place] * double(limit) / double(bytes[place]) : 0;
+  }
+  return room >= (1 - kOfNoWork) * all;
+}
+
 /// Cuts a pipeline that does not fit in another way that does, if there is one.
 static llvm::Error cutAgain(Compilation &run, Localizing &localizing, const AssignOptions &assign, int64_t limit,
                             const strategies::JoinOptions &join, FittedProgram &fitted) {
-  if (localizing.cut().counted == 0)
+  if (localizing.cut().counted == 0 || !anotherCutMayFit(fitted, limit))
     return llvm::Error::success();
   const double most = assign.mode == "auto" && assign.user.saved.empty()
                           ? kLongerCut * double(fitted.pipeline->predicted)
@@ -278,6 +297,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
       continue;
     }
     const int64_t largest = largestMessage(*fitted.local);
+    // Smaller messages spare the room of some messages.
+    if (fitted.pipeline && int64_t(fitted.memory.arenaBytes) - kMessagesAtOnce * largest > limit)
+      break;
     // To finish a pipeline takes long, so that only the smallest messages are tried.
     join.most = !fitted.pipeline && tries < kMaxAttempts ? largest / 2 : 0;
     if (largest == 0) // none is joined that could be smaller
@@ -288,6 +310,7 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
       return e;
   run.finished("partition");
   fitted.join = join;
+  fitted.cutWork = run.cutWork;
   if (int64_t(fitted.memory.arenaBytes) > limit && !isKnown)
     known.add(module, fitted, first);
   join.memory = asked.memory;

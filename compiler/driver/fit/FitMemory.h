@@ -47,6 +47,7 @@ struct FittedProgram {
   strategies::AssignReport report;
   std::optional<compiler::PipelineReport> pipeline; // of a mesh with stages; `local` has a module per stage
   compiler::MemoryReport memory;
+  compiler::CutWork cutWork;                 // that was left when it was found
   strategies::JoinOptions join;              // how its collectives are sent
   std::vector<compiler::ProgramTimes> times; // empty for a mesh with stages
   std::string recompute = "none";            // in the form of --recompute

@@ -17,6 +17,8 @@ llvm::Error Localizing::toMessages(const strategies::JoinOptions &join, FittedPr
         return e;
     }
     if (run_.pipeline) {
+      if (llvm::Error e = localizeWhole(run_, *fitted.local, model_))
+        return e;
       whole_ = fitted.local->clone();
       cut_ = {run_.assign.memoryLimit, false, 0};
       if (llvm::Error e = cutIntoStages(run_, *fitted.local, model_, cut_).moveInto(stages_))

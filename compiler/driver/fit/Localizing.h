@@ -42,7 +42,7 @@ private:
   const strategies::CostModel &model_;
   CutMemory cut_;
   compiler::OperatorStages stages_;
-  mlir::OwningOpRef<mlir::ModuleOp> whole_; // of a pipeline: resharded
+  mlir::OwningOpRef<mlir::ModuleOp> whole_; // of a pipeline: local, and not cut
   mlir::OwningOpRef<mlir::ModuleOp> begun_; // resharded; of a pipeline, cut
 };
 

@@ -388,7 +388,8 @@ private:
         .places = places(),
         .given = std::move(*given),
         .isHard = memory.isHard,
-        .inFlight = compiler::inFlightOf(run_.pipeline->options, int64_t(of_.size()), run_.training.accumulate)};
+        .inFlight = compiler::inFlightOf(run_.pipeline->options, int64_t(of_.size()), run_.training.accumulate),
+        .work = &run_.cutWork};
     if (llvm::Error e = compiler::placeVersions(networks, of_, costs, &memory.counted))
       return e;
     keepStages();

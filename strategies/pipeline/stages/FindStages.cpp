@@ -39,10 +39,15 @@ public:
     }
     const Units byDepth = reorderUnits(problem_, units_, byPlaces(units_, breadthFirst()));
     tryEven(units_);
-    tryEven(byDepth);
-    tryNear(units_, near(units_, 0), 1);
-    tryNear(byDepth, near(byDepth, 0), 1);
-    if (const std::optional<Downsets> all = Downsets::build(units_, units_.count(), options_.mostDownsets)) {
+    if (!isEnough())
+      tryEven(byDepth);
+    if (!isEnough()) {
+      tryNear(units_, near(units_, 0), 1);
+      tryNear(byDepth, near(byDepth, 0), 1);
+    }
+    if (isEnough()) {
+      found_.downsets = uint32_t(units_.count()) + 1;
+    } else if (const std::optional<Downsets> all = Downsets::build(units_, units_.count(), options_.mostDownsets)) {
       found_.complete = true;
       found_.downsets = all->count();
       tryAll(*all);
@@ -54,6 +59,7 @@ public:
     if (found_.plan.empty())
       found_.value = 0;
     found_.lowerBound = found_.infeasible ? 0 : std::max(found_.lowerBound, work_.bound);
+    found_.work = options_.work - double(left_) / kStepsOfWork;
     return std::move(found_);
   }
 
@@ -160,6 +166,10 @@ private:
     }
   }
   bool stopped() const { return options_.stop && *options_.stop; }
+  bool isEnough() const {
+    return options_.enough > 0 && !found_.plan.empty() &&
+           double(found_.value) <= double(work_.bound) * (1 + options_.enough);
+  }
 
   /// Units by the most steps that they wait for.
   std::vector<int> breadthFirst() const {
@@ -220,14 +230,18 @@ FoundStages findStages(const StageProblem &problem, const StageOptions &options)
   if (!sharesMemory(problem))
     return StageFinder(problem, options).run();
   // Labels that say what places need are many, and without a limit of memory none is needed.
-  StageProblem unlimited = problem;
-  unlimited.devices[size_t(problem.ways[0].devices)].memory = -1;
-  FoundStages best = StageFinder(unlimited, options).run();
-  if (best.plan.empty() || rateStages(problem, best.plan).error.empty())
-    return best;
+  FoundStages best;
+  if (!options.isShort) {
+    StageProblem unlimited = problem;
+    unlimited.devices[size_t(problem.ways[0].devices)].memory = -1;
+    best = StageFinder(unlimited, options).run();
+    if (best.plan.empty() || rateStages(problem, best.plan).error.empty())
+      return best;
+  }
   FoundStages found = StageFinder(problem, options).run();
   if (!found.infeasible)
     found.lowerBound = std::max(found.lowerBound, best.lowerBound);
+  found.work += best.work;
   return found;
 }
 

@@ -21,6 +21,8 @@ namespace tessera::strategies {
 
 struct StageOptions {
   double work = 20;                        // in 1e8 elementary steps, which take roughly as many seconds
+  double enough = 0;                       // a plan is not improved that is no more than this part above the bound
+  bool isShort = false;                    // the best plan without a limit of memory is known not to fit
   uint32_t mostDownsets = 200'000;         // of one program
   const std::atomic<bool> *stop = nullptr; // the search ends when it becomes true
 };
@@ -32,6 +34,7 @@ struct FoundStages {
   int units = 0;           // nodes, with those that share a stage counted once
   uint32_t downsets = 0;   // that were looked at
   bool complete = false;   // these are all
+  double work = 0;         // that was done
   bool optimal() const { return !plan.empty() && value == lowerBound; }
 };
 
