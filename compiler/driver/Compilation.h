@@ -65,6 +65,8 @@ public:
   bool chooseStages = false;
   /// What is known to fit takes so long: a program that takes no less need not be made to fit.
   strategies::Cost longEnough = strategies::kForbidden;
+  /// The same of what is known to fit on this mesh, with something else computed again.
+  strategies::Cost longEnoughHere = strategies::kForbidden;
   /// Strategies are searched once, and nothing is computed again that need not be: a program that does not fit so is
   /// given up (NotAtOnce).
   bool onlyOnce = false;

@@ -6,6 +6,7 @@
 #include "strategies/space/FunctionAssignment.h"
 
 #include <limits>
+#include <map>
 #include <utility>
 
 using namespace mlir;
@@ -70,19 +71,101 @@ static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, 
   return fitted;
 }
 
+static void sayComputesAgain(const Compilation &run) {
+  run.say("the plan does not fit, computing activations again instead of keeping them");
+}
+
+namespace {
+
+/// Of a pipeline, what is found of each level at once, with the strategies that take least. To make one fit that does
+/// not can take dozens of searches. What takes no less than a level that fits at once is not worth them.
+class LevelsAtOnce {
+public:
+  LevelsAtOnce(Compilation &run, ModuleOp module, const AssignOptions &assign, FitProgram fit)
+      : run_(run), module_(module), assign_(assign), fit_(fit) {}
+
+  /// Tries levels until one fits, and returns its program. `none`: what was found of the first.
+  std::optional<FittedProgram> run(std::optional<FittedProgram> none) {
+    for (const char *level : kLevels) {
+      run_.onlyOnce = true;
+      llvm::Expected<FittedProgram> tried =
+          none ? std::move(*std::exchange(none, {})) : fitWith(run_, module_, assign_, {level, {}}, fit_);
+      run_.onlyOnce = false;
+      if (tried && int64_t(tried->memory.arenaBytes) <= strategies::memoryOf(assign_)) {
+        fits_ = level;
+        return std::move(*tried);
+      }
+      if (tried)
+        tooLarge_.emplace(level, std::move(*tried));
+      else
+        llvm::handleAllErrors(
+            tried.takeError(), [&](NotAtOnce &e) { tooLarge_.emplace(level, std::move(e.found)); },
+            [&](DoesNotFit &e) { hopeless_.emplace(level, e.message()); },
+            [](llvm::ErrorInfoBase &) {}); // tried again, and told
+      if (llvm::StringRef(level) == "none")
+        sayComputesAgain(run_);
+    }
+    return std::nullopt;
+  }
+
+  bool fits(const Recomputed &again) const { return str(again) == fits_; }
+  /// Why the level fits in no way; null if that is not known.
+  const std::string *hopeless(const Recomputed &again) const {
+    auto it = hopeless_.find(str(again));
+    return it == hopeless_.end() ? nullptr : &it->second;
+  }
+  /// What was found of a level that does not fit.
+  std::optional<FittedProgram> take(const Recomputed &again) {
+    auto it = tooLarge_.find(str(again));
+    return it == tooLarge_.end() ? std::nullopt : std::optional(std::move(it->second));
+  }
+
+private:
+  static constexpr const char *kLevels[] = {"none", "cheap", "full"};
+
+  Compilation &run_;
+  ModuleOp module_;
+  const AssignOptions &assign_;
+  const FitProgram fit_;
+  std::string fits_;
+  std::map<std::string, FittedProgram> tooLarge_; // by level
+  std::map<std::string, std::string> hopeless_;   // by level
+};
+
+} // namespace
+
 static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                              FitProgram fit, std::optional<FittedProgram> once) {
   std::optional<FittedProgram> best;
+  LevelsAtOnce atOnce(run, module, assign, fit);
+  const bool boundsOthers = run.pipeline && fit == fitMemory && assign.mode == "auto" && assign.user.saved.empty() &&
+                            run.options.dumpPhases.empty();
+  if (boundsOthers)
+    best = atOnce.run(std::exchange(once, {}));
   std::string last, unplaced; // the last trial; the error of the last trial that did not fit
   RecomputeTrials trials;
   trials.run = [&](const Recomputed &again) -> llvm::Expected<bool> {
     if (best && run.stopped())
       return false; // no more trials
     last = str(again);
-    llvm::Expected<FittedProgram> tried =
-        fitWith(run, module, assign, again, fit, again.level == "none" ? std::exchange(once, {}) : std::nullopt);
+    if (atOnce.fits(again))
+      return true;
+    if (const std::string *why = atOnce.hopeless(again)) {
+      unplaced = *why;
+      return false;
+    }
+    if (boundsOthers && best)
+      run.longEnoughHere = best->report.predicted();
+    llvm::Expected<FittedProgram> tried = fitWith(
+        run, module, assign, again, fit, again.level == "none" && once ? std::exchange(once, {}) : atOnce.take(again));
+    run.longEnoughHere = strategies::kForbidden;
     if (!tried) {
       llvm::Error error = tried.takeError();
+      // Whether it fits is not known; with less computed again it may be faster than the best.
+      if (error.isA<NoBetter>() && boundsOthers && best && best->report.predicted() <= run.longEnough) {
+        llvm::consumeError(std::move(error));
+        return true;
+      }
       bool isLast = !error.isA<DoesNotFit>() && !error.isA<NoBetter>();
       error = llvm::handleErrors(std::move(error), [&](std::unique_ptr<NoBetter> e) {
         isLast = e->inAnyMemory && !best; // nor is it better if more is computed
@@ -90,8 +173,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
       });
       if (isLast)
         return error;
-      if (!best && unplaced.empty())
-        run.say("the plan does not fit, computing activations again instead of keeping them");
+      if (!best && unplaced.empty() && !boundsOthers)
+        sayComputesAgain(run);
       unplaced = llvm::toString(std::move(error));
       return false;
     }
@@ -124,6 +207,8 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
 
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                                FitProgram fit, std::optional<FittedProgram> once) {
+  if (once)
+    run.cutWork = once->cutWork;
   const bool isAuto = run.options.recompute == "auto";
   if (isAuto && !run.onlyOnce)
     return fitBest(run, module, assign, fit, std::move(once));

@@ -187,11 +187,15 @@ private:
 
 } // namespace
 
-/// Whether a pipeline takes no less than a program that fits. What fits and takes that long may still be faster where
-/// something is computed again.
+/// Whether a pipeline takes no less than a program that fits. What fits and takes as long as another mesh may still be
+/// faster where something is computed again.
 static bool takesTooLong(const Compilation &run, const FittedProgram &fitted) {
-  return fitted.pipeline && fitted.pipeline->predicted >= run.longEnough && run.options.recompute != "auto";
+  return fitted.pipeline && (fitted.pipeline->predicted >= run.longEnoughHere ||
+                             (fitted.pipeline->predicted >= run.longEnough && run.options.recompute != "auto"));
 }
+
+/// So many messages at most lie in the arena of a stage when it is fullest.
+static constexpr int64_t kMessagesAtOnce = 8;
 
 /// In mode auto another cut may make a step that much longer; beyond that other strategies are searched.
 static constexpr double kLongerCut = 1.05;

@@ -91,7 +91,7 @@ static llvm::Error unlessNotFound(llvm::Error error) {
 /// Whether what was found takes no less than what fits elsewhere, as strategies that fit do all the more.
 bool Fitting::isLongEnough() const {
   const strategies::FunctionReport *step = fitted_.report.step();
-  return step && step->predicted() >= run_.longEnough;
+  return step && step->predicted() >= std::min(run_.longEnough, run_.longEnoughHere);
 }
 
 /// Searches once more for a pipeline. Returns whether that fits, and leaves the last program where it does not.
