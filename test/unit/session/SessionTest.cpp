@@ -1,13 +1,12 @@
 // Training, evaluation, inference and verification through runPlan, and through the program itself.
 #include "runtime/session/Session.h"
-#include "runtime/backend/HostPlan.h"
-#include "runtime/backend/reference/ReferenceBackend.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/data/NpyFile.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/support/Version.h"
 #include "test/unit/plan/LoopPlan.h"
 #include "test/unit/plan/TrainingPlan.h"
+#include "test/unit/session/SlowBackend.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -16,7 +15,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -136,35 +134,6 @@ struct Fixture {
 
 bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
-/// The reference backend, on one rank with matrix products that take some time more.
-class SlowBackend final : public Backend {
-public:
-  SlowBackend(uint32_t rank, std::chrono::milliseconds more) : rank_(rank), more_(more) {
-    registerReferenceKernels(registry_);
-  }
-  std::string_view name() const override { return "slow"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
-    return HostPlan::load(plan, options, "slow", [&](const KernelCall &call) -> BindResult {
-      BindResult bound = registry_.bind(call);
-      if (!bound || plan.rank() != rank_ || call.name() != "matmul")
-        return bound;
-      std::shared_ptr<BoundKernel> kernel = std::move(*bound);
-      return bindFunction(
-          "slow",
-          [kernel, more = more_](std::byte *scratch) {
-            std::this_thread::sleep_for(more);
-            (void)kernel->run(scratch).ok();
-          },
-          kernel->scratchBytes());
-    });
-  }
-
-private:
-  const uint32_t rank_;
-  const std::chrono::milliseconds more_;
-  KernelRegistry registry_;
-};
-
 /// Runs a command line; its exit code and what it printed.
 std::pair<int, std::string> shell(const std::string &command) {
   std::string text;
@@ -220,7 +189,7 @@ TEST_CASE("the rank that computes longer is named, though all wait for it") {
     RunResult result;
     RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
       Platform platform;
-      platform.backend = std::make_unique<SlowBackend>(2, std::chrono::milliseconds(10));
+      platform.backend = std::make_unique<SlowBackend>(std::set<uint32_t>{2}, std::chrono::milliseconds(10));
       RankLog log;
       TESSERA_RETURN_IF_ERROR(log.open(f.path + "/logs", world.rank(), false));
       auto executor = Executor::create(plan->ranks[size_t(world.rank())], *platform.backend, world, LoadOptions());

@@ -7,11 +7,13 @@
 #include "runtime/session/Numerics.h"
 #include "runtime/session/Session.h"
 #include "test/unit/plan/StagePlan.h"
+#include "test/unit/session/SlowBackend.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 using namespace tessera::rt;
@@ -164,6 +166,64 @@ TEST_CASE("a pipeline is traced, profiled and logged") {
     }
   CHECK(sends == std::map<std::string, int>{{"0 to 2", 4}, {"1 to 3", 4}, {"2 to 0", 5}, {"3 to 1", 5}});
   CHECK(receives == std::map<std::string, int>{{"0 from 2", 5}, {"1 from 3", 5}, {"2 from 0", 4}, {"3 from 1", 4}});
+}
+
+/// Says in the plan's folder that every kernel is predicted to take a microsecond, and every call begins when the one
+/// before it has ended.
+static void predict(const Fixture &f) {
+  nlohmann::json places;
+  for (const plan::Plan &plan : {f.made.plans().front(), f.made.plans().back()}) {
+    const plan::Program &program = plan.programs(0);
+    nlohmann::json steps = nlohmann::json::array(), calls = nlohmann::json::array();
+    for (const plan::Step &step : program.steps())
+      steps.push_back(step.has_kernel() ? 1000 : 0);
+    for (size_t call = 0; call < TimeOrder(program).calls().size(); ++call)
+      calls.push_back(call * 10'000);
+    places.push_back({{"programs", {{{"name", program.name()}, {"step_ns", steps}, {"call_ns", calls}}}}});
+  }
+  std::ofstream(f.path + "/pipeline/report.json")
+      << nlohmann::json{{"pipeline", {{"predicted_ns", 1'000'000}, {"places", places}}}}.dump();
+}
+
+TEST_CASE("a slow stage is named with its ranks, and a slow rank of a stage") {
+  for (const auto &[slow, said, never] :
+       {std::tuple(std::set<uint32_t>{2, 3}, "WARNING: stage 1 (ranks 2 to 3) is slow: ", "rank 2 is slow"),
+        std::tuple(std::set<uint32_t>{0, 1}, "WARNING: stage 0 (ranks 0 to 1) is slow: ", "rank 0 is slow"),
+        std::tuple(std::set<uint32_t>{3}, "WARNING: rank 3 is slow: ", "stage 0 (ranks 0 to 1) is slow")}) {
+    Fixture f;
+    predict(f);
+    Result<PlanDirectory> plan = readPlanDirectory(f.path + "/pipeline");
+    REQUIRE(plan.ok());
+    RunOptions o = f.options();
+    o.steps = 60;
+    std::FILE *out = std::fopen((f.path + "/out").c_str(), "w");
+    REQUIRE(out);
+    {
+      Console console(out);
+      RunResult result;
+      RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
+        Platform platform;
+        platform.backend = std::make_unique<SlowBackend>(slow, std::chrono::milliseconds(3));
+        RankLog log;
+        TESSERA_RETURN_IF_ERROR(log.open(f.path + "/logs", world.rank(), false));
+        auto executor = Executor::create(plan->ranks[size_t(world.rank())], *platform.backend, world, LoadOptions());
+        if (!executor)
+          return executor.status();
+        Session session{*plan, o, world, console, result, **executor, platform, log};
+        TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, **executor));
+        return train(session);
+      });
+      INFO(status.message());
+      CHECK(status.ok());
+    }
+    std::fclose(out);
+    const std::string text = *readFile(f.path + "/out", 1 << 20);
+    INFO(text);
+    CHECK(text.find(said) != std::string::npos);
+    CHECK(text.find(said) == text.rfind(said));
+    CHECK(text.find(never) == std::string::npos);
+    CHECK(text.find("stage 1 (ranks 2 to 3): ") != std::string::npos);
+  }
 }
 
 /// y = (x w0) w1 of two stages; the first also gives x w0. w0 is 2 and w1 is 3 everywhere.
