@@ -49,13 +49,13 @@ struct CollectiveReport {
   std::string axes;  // "data,model"
   Shape localIn, localOut;
   int64_t elementBytes = 4;
-  dist::Wire wire;       // of a sum: in what its terms are sent
-  int64_t parts = 1;     // as how many collectives it is sent
-  int64_t times = 1;     // how often it is sent in a step; the next are of all
-  double bytesSent = 0;  // per rank
-  double wholeBytes = 0; // of a sum with a wire: what it would send without
-  Cost cost = 0;         // of a joined message: its part
-  Cost latency = 0;      // of the cost, what is left where links are infinitely fast
+  dist::Wire wire;                 // of a sum: in what its terms are sent
+  int64_t parts = 1;               // as how many collectives it is sent
+  int64_t times = 1;               // how often it is sent in a step; the next are of all
+  double bytesSent = 0;            // per rank
+  double wholeBytes = 0;           // of a sum with a wire: what it would send without
+  Cost cost = 0;                   // of a joined message: its part
+  Cost latency = 0;                // of the cost, what is left where links are infinitely fast
   std::optional<int> message = {}; // of the joined ones, the one that it is sent in; nothing: it is sent alone
   /// Of the reshard that begins with this collective: the fewest bytes that a rank sends in any way (dist/LeastBytes.h).
   std::optional<double> leastBytes = {};
