@@ -45,9 +45,9 @@ llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 /// hybrid the module comes from phase 2.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
                      const strategies::JoinOptions &join);
-/// The same for a mesh with stages, in four steps: phase 5 of the whole network; the module gets a module per stage, and
-/// what lies in which is returned; its sections get their order, for which `join` says how collectives are sent; loops
-/// and messages are formed.
+/// The same for a mesh with stages, in four steps: phase 5 of the whole network; the module gets a module per stage,
+/// and what lies in which is returned; its sections get their order, for which `join` says how collectives are sent;
+/// loops and messages are formed.
 llvm::Error localizeWhole(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model);
 llvm::Expected<compiler::OperatorStages> cutIntoStages(Compilation &run, mlir::ModuleOp module,
                                                        const strategies::CostModel &model, CutMemory &memory);

@@ -35,8 +35,8 @@
 
 namespace tessera::compiler {
 
-/// The work that is left for searches of cuts, in the unit of strategies::StageOptions. A program that does not fit is cut
-/// again and again: each search may do a part of what is left, so that all of them end.
+/// The work that is left for searches of cuts, in the unit of strategies::StageOptions. A program that does not fit is
+/// cut again and again: each search may do a part of what is left, so that all of them end.
 struct CutWork {
   double left = 4;
 };

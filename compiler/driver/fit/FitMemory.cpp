@@ -203,8 +203,8 @@ static constexpr double kLongerCut = 1.05;
 /// Of what the stages need, this much may be there however little of the network they have.
 static constexpr double kOfNoWork = 0.05;
 
-/// Whether another cut may fit, if what a place needs grows with its work: each can then have as much work as its memory
-/// allows.
+/// Whether another cut may fit, if what a place needs grows with its work: each can then have as much work as its
+/// memory allows.
 static bool anotherCutMayFit(const FittedProgram &fitted, int64_t limit) {
   const std::vector<uint64_t> &bytes = fitted.memory.stageBytes;
   std::vector<double> work(bytes.size(), 0);

@@ -7,8 +7,8 @@
 //   - of the first that fits, all simple meshes are tried, of the others those most like the best so far, with the
 //     micro-batches that seem best; if none fits, with more of them;
 //   - then the best two meshes with more micro-batches, as long as that helps, or with fewer, where it does not;
-//   - at the end, around the best of every number of stages, the micro-batches between those that were tried, if they may
-//     be better than the best of all; and around that, some of the other meshes.
+//   - at the end, around the best of every number of stages, the micro-batches between those that were tried, if they
+//     may be better than the best of all; and around that, some of the other meshes.
 //
 //   StageTrials trials{.stages = {1, 2, 4}, .microBatches = {1, 2, 4, 8}, .bound = ..., .meshes = ..., .run = ...};
 //   llvm::Expected<TriedStages> tried = tryStages(trials);      // `run` keeps what it found

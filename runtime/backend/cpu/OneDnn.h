@@ -29,8 +29,8 @@ int channelBlock();
 void useThreads(int threads);
 
 /// The view as oneDNN sees it; a zero descriptor where it has no name for the layout. `groups` > 0 splits
-/// dimension 0 of a weight. A block of BF16 that is all channels counts as channels last where tiles are multiplied; not
-/// in an `exact` call, whose bits may not depend on how many channels a rank has.
+/// dimension 0 of a weight. A block of BF16 that is all channels counts as channels last where tiles are multiplied;
+/// not in an `exact` call, whose bits may not depend on how many channels a rank has.
 dnnl::memory::desc describeView(const TensorView &view, int64_t groups = 0, bool exact = false);
 dnnl::memory::desc anyLayout(const dnnl::memory::desc &desc);
 /// False for oneDNN's own reference loops, which are slower than the reference kernels here.
