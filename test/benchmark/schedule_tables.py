@@ -27,9 +27,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/models"))
 import networks  # noqa: E402
 
-# A800: an A100 with 200 GB/s between the devices of a machine; TF32 counts as float32. Without NVLink two devices share a switch
+# A800: an A100 with 200 GB/s between the devices of a machine. Of float32, PyTorch computes convolutions in TF32, and products of
+# matrices, since version 1.12, in float32: 156 and 19.5 TFLOP/s in the data sheet. Without NVLink two devices share a switch
 # of PCIe 4.0, and the first row of the third column says 4 GB/s per device of all others. Bandwidths by block of devices.
 NVLINK, PCIE = {8: 200e9, 16: 12.5e9}, {2: 16e9, 8: 4e9, 16: 4e9}
+TF32, FP32 = 156e12, 19.5e12
 CLOSE = 0.1
 LAYERS, HIDDEN, HEADS = 54, 1920, 24
 # By column: topology, precision, batch, and the published seconds by plan; of Concerto the better of its two rows.
@@ -46,10 +48,11 @@ SCALING = [("OneFlow", "f32", 128, 397.6, {8: 7.87, 16: 15.74, 32: 31.21}), ("Py
            ("OneFlow", "f16", 256, 1473, {8: 7.22, 16: 12.17, 32: 22.5})]
 
 
-def a800(folder, bandwidths):
-    path = folder / f"{len(bandwidths)}.json"
+def a800(folder, bandwidths, single):
+    """`single`: the rate of float32."""
+    path = folder / f"{len(bandwidths)}-{single:g}.json"
     path.write_text(json.dumps({
-        "name": "a800", "devices": 16, "flops": {"f64": 9.7e12, "f32": 156e12, "f16": 312e12}, "memory_bandwidth": 2.04e12,
+        "name": "a800", "devices": 16, "flops": {"f64": 9.7e12, "f32": single, "f16": 312e12}, "memory_bandwidth": 2.04e12,
         "memory": "80GiB", "launch": 4e-6, "links": [{"devices": devices, "latency": 5e-6 if devices == 16 else 2e-6, "bandwidth": rate}
                                                      for devices, rate in bandwidths.items()]}))
     return path
@@ -114,7 +117,7 @@ def order(predictor, folder):
     print("| column | " + " | ".join(PLANS) + " | pairs in order | published, in the same order of plans |\n|" + "---|" * 7, flush=True)
     for column, (links, precision, batch, published) in ORDER.items():
         base = (gpt(folder), "--inputs", "ids", "--optimizer", "adam:lr=0.001", "--dim", f"batch={batch}", "--precision", precision,
-                "--topology", a800(folder, links))
+                "--topology", a800(folder, links, FP32))
         if precision != "f32":  # what both systems send of a cut layer has 16 bits
             base += ("--products", "narrow")
         plans = [("--mesh", "data=16", "--mode", "data"),
@@ -133,7 +136,7 @@ def order(predictor, folder):
 def buckets(predictor, folder):
     """The best size of messages."""
     told = []
-    nvlink = ("--topology", a800(folder, NVLINK), "--mesh", "data=16", "--mode", "data")
+    nvlink = ("--topology", a800(folder, NVLINK, TF32), "--mesh", "data=16", "--mode", "data")
     sizes = ["1MB", "25MB", "70MB", "100MB", "200MB", "400MB", "800MB", "auto"]
     cases = (("VGG-19", (vgg19(folder), "--optimizer", "sgd:lr=0.01,momentum=0.9", "--loss", "cross_entropy", "--dim", "batch=512"),
               (70, 200)),
