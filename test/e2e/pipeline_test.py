@@ -465,6 +465,8 @@ def stages_share_the_cores_of_machines_in_an_estimate(c):
     found = json.JSONDecoder().raw_decode(c.run(*command, "--mesh", 12, "--pipeline", "auto", "--json"))[0]["stages"]["best"]
     estimates = [one for one in found if one["stages"] > 1 and one["micro_batches"] > 1 and one.get("estimate")]
     expect(not found[0]["estimate"] and estimates, found)
+    # 3 micro-batches, whose 20 rows 4 ranks of a stage divide, as they do not 30. The best of 2 micro-batches takes 2.44 ms.
+    expect(found[0]["micro_batches"] == 3 and found[0]["predicted_ns"] < 2.4e6, found[0])
     for one in estimates:
         text = c.run(*command, "--mesh", one["mesh"], "--accumulate", one["micro_batches"], "--pipeline", f"schedule={one['schedule']}")
         step = float(re.search(r"^pipeline .*predicted ([0-9.]+) ms", text, re.M)[1]) * 1e6

@@ -68,6 +68,9 @@ public:
     trials.meshes = [&](int64_t stages) { return count(meshesOf(stages)); };
     trials.similar = [&](int64_t stages, const StageTrial &like) { return similar(stages, like); };
     trials.run = [&](llvm::ArrayRef<StageTrial> list, Cost most) { return tryAll(list, most); };
+    trials.divides = [&](int64_t stages, int64_t parts) {
+      return programs_.rows() % (parts * (ranks_.numRanks() / stages)) == 0;
+    };
     trials.stopped = [&] { return run_.stopped(); };
     llvm::Expected<TriedStages> tried = tryStages(trials);
     if (!tried)

@@ -144,8 +144,10 @@ llvm::Expected<std::vector<int64_t>> StagePrograms::microBatches() {
   // A batch that the file fixes is a micro-batch's: with more of them the step would be another one.
   if (llvm::Error e = of(numbers[1]).moveInto(program))
     return e;
-  if ((*program)->error.empty() && commonRows(*(*program)->module) == rows)
+  if ((*program)->error.empty() && commonRows(*(*program)->module) == rows) {
+    rows_ = rows;
     return numbers;
+  }
   run_.say("warning: --pipeline auto: the model file fixes the batch, which is then a micro-batch's; --accumulate N "
            "says how many there are");
   return std::vector<int64_t>{given};

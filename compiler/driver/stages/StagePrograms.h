@@ -53,6 +53,8 @@ public:
   llvm::Expected<std::vector<int64_t>> microBatches();
   /// The most stages into which the model can be cut. Requires microBatches().
   int64_t mostStages() const { return mostStages_; }
+  /// The rows of a batch, where the number of micro-batches is chosen; else 0.
+  int64_t rows() const { return rows_; }
   /// What kernels take if they are divided evenly, but for what must lie in one stage, and nothing is sent. The last
   /// place waits until the first micro-batch has come through the forward passes before it. kForbidden: there is no
   /// such program.
@@ -64,7 +66,7 @@ private:
 
   Compilation &run_;
   std::map<int64_t, StageProgram> programs_; // by micro-batches
-  int64_t mostStages_ = 1;
+  int64_t mostStages_ = 1, rows_ = 0;
 };
 
 } // namespace tessera

@@ -231,14 +231,22 @@ private:
       const int64_t next = parts_[isMore ? *at + 1 : *at - 1];
       if (isMore ? n >= next : n <= next)
         continue;
-      Cost takes = leastBetween(least, parts, next, n);
+      // What is known of rows that are not divided says nothing of others, nor which mesh is best for them.
+      const bool isOther = trials_.divides(row.stages, n) && !trials_.divides(row.stages, parts);
+      Cost takes = isOther ? 0 : leastBetween(least, parts, next, n);
       if (takes >= best_)
         continue;
       llvm::Expected<Cost> bound = trials_.bound(row.stages, n);
       if (!bound)
         return bound.takeError();
       takes = std::max(takes, *bound);
-      for (size_t mesh : bestMeshes(row.stages, parts, 1))
+      std::vector<size_t> meshes = bestMeshes(row.stages, parts, 1);
+      if (isOther) {
+        meshes = trials_.similar(row.stages, bestTrial().first);
+        llvm::erase_if(meshes, [&](size_t mesh) { return mesh >= trials_.meshes(row.stages).simple; });
+        meshes.resize(std::min(meshes.size(), kBestMeshes));
+      }
+      for (size_t mesh : meshes)
         list.push_back({takes, {row.stages, n, mesh}});
     }
     return llvm::Error::success();

@@ -47,6 +47,9 @@ struct StageTrials {
   /// What a step takes in each of the trials, which differ in their meshes alone; kForbidden: it does not fit, or it
   /// takes no less than `most`. An error ends all.
   std::function<llvm::Expected<std::vector<strategies::Cost>>(llvm::ArrayRef<StageTrial>, strategies::Cost most)> run;
+  /// Whether the ranks of a stage can divide the rows of a micro-batch. Where they cannot, a step takes longer than its
+  /// number of micro-batches alone tells.
+  std::function<bool(int64_t stages, int64_t microBatches)> divides = [](int64_t, int64_t) { return true; };
   /// Becomes true: nothing more is tried once something fits.
   std::function<bool()> stopped = [] { return false; };
 };

@@ -22,6 +22,7 @@ struct Network {
   std::vector<double> meshes = {1.3, 1.1, 1.2}; // by how much longer each takes
   size_t simple = 3;
   int64_t sent = 100'000; // by all ranks that do not lie in stages
+  int64_t rows = 0;       // of a batch; where ranks of a stage do not divide them, a step takes half as long again
   int runs = 0;
   std::set<std::tuple<int64_t, int64_t, size_t>> seen;
 
@@ -32,9 +33,11 @@ struct Network {
     if (trial.microBatches < leastParts)
       return kForbidden;
     const double busy = double(work + weights * trial.microBatches) / double(ranks) * meshes[trial.mesh];
-    return Cost(busy * double(trial.microBatches + trial.stages - 1) / double(trial.microBatches) +
+    return Cost(busy * double(trial.microBatches + trial.stages - 1) / double(trial.microBatches) *
+                    (divides(trial.stages, trial.microBatches) ? 1 : 1.5) +
                 double(sent) / double(trial.stages));
   }
+  bool divides(int64_t s, int64_t m) const { return rows % (m * (ranks / s)) == 0; }
   Cost least() const {
     Cost best = kForbidden;
     for (int64_t s : stages)
@@ -72,6 +75,7 @@ struct Network {
                      }
                      return costs;
                    },
+                   .divides = [&](int64_t s, int64_t m) { return divides(s, m); },
                    .stopped = std::move(stopped)});
     REQUIRE(bool(tried));
     return std::move(*tried);
@@ -157,6 +161,19 @@ TEST_CASE("numbers of micro-batches between those that were tried count for ever
       INFO(weights << " for weights, " << sent << " sent");
       CHECK(Network::best(tried) == net.least());
     }
+}
+
+TEST_CASE("where rows are not divided, numbers of micro-batches that divide them are tried") {
+  // Of 12 ranks and 60 rows in 3 stages of 4 ranks: 2 micro-batches leave 7 1/2 rows for a rank, 3 leave 5.
+  Network net;
+  net.ranks = 12;
+  net.stages = {2, 3};
+  net.parts = {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60};
+  net.rows = 60;
+  net.weights = 30'000;
+  net.sent = 300'000;
+  const TriedStages tried = net.run();
+  CHECK(Network::best(tried) == net.least());
 }
 
 TEST_CASE("after an interrupt nothing more is tried once something fits") {
