@@ -341,7 +341,8 @@ private:
   bool keepsSums(const TapeReduction &r) const { return r.place.full || tape_.inPeriod(r.place); }
 
   void runTile(Frame &f, int64_t at, int64_t n, double *sums, int64_t chunk) const {
-    pointPeriods(f, at % tape_.p);
+    if (!tape_.periods.empty())
+      pointPeriods(f, at % tape_.p);
     for (size_t i = 0; i < tape_.inputs.size(); ++i) {
       const TapeInput &in = tape_.inputs[i];
       if (in.used && in.place.full)
@@ -443,6 +444,12 @@ private:
       fill(static_cast<float *>(f.pointers[source.y]) + to, vectorOps().countFloats);
   }
 
+  /// The function for sums of which each element of a row has its own.
+  static auto keptSums(plan::Reduction kind) -> decltype(VectorOps::sumFull) {
+    const VectorOps &ops = vectorOps();
+    return kind == plan::SUM ? ops.sumFull : kind == plan::MAX ? ops.maxFull : ops.minFull;
+  }
+
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {
     const TapeReduction &reduction = tape_.reductions[r];
     const float *x = static_cast<const float *>(f.pointers[reduction.source]);
@@ -469,9 +476,7 @@ private:
       return;
     }
     const VectorOps &ops = vectorOps();
-    auto *function = reduction.place.full ? (reduction.kind == plan::SUM   ? ops.sumFull
-                                             : reduction.kind == plan::MAX ? ops.maxFull
-                                                                           : ops.minFull)
+    auto *function = reduction.place.full ? keptSums(reduction.kind)
                                           : (reduction.kind == plan::SUM   ? ops.sumLanes
                                              : reduction.kind == plan::MAX ? ops.maxLanes
                                                                            : ops.minLanes);
@@ -487,14 +492,11 @@ private:
       }
       return;
     }
-    const VectorOps &ops = vectorOps();
     if (reduction.kind == plan::SUM && phase == 0 && n % tape_.p == 0) {
-      ops.sumPeriods(acc, x, n, tape_.p);
+      vectorOps().sumPeriods(acc, x, n, tape_.p);
       return;
     }
-    auto *function = reduction.kind == plan::SUM   ? ops.sumFull
-                     : reduction.kind == plan::MAX ? ops.maxFull
-                                                   : ops.minFull;
+    auto *const function = keptSums(reduction.kind);
     for (int64_t done = 0, run; done < n; done += run, phase = 0) {
       run = std::min(n - done, tape_.p - phase);
       function(acc + phase, x + done, run);

@@ -401,20 +401,20 @@ private:
       kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? b : a));
     }
     // For an operation on lanes, all operands are vectors of 16 elements.
-    opsOf(y).emplace_back(kind, isLanes(y) ? 0 : laneMask({a, b, d}), y, a, b, d);
-    opsOf(y).back().period = periodic_[y];
+    add(TapeOp(kind, isLanes(y) ? 0 : laneMask({a, b, d}), y, a, b, d));
     round(y, instr.type, instr.rounds);
   }
 
   /// In a reproducible plan, and where an instruction rounds, a value that stays in a loop is what memory would hold.
   void round(uint32_t y, plan::DType type, bool rounds = false) {
-    if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds)) {
-      opsOf(y).emplace_back(*op, 0, y, y);
-      opsOf(y).back().period = periodic_[y];
-    }
+    if (std::optional<VectorOp> op = roundOp(type); op && (call_.exact || rounds))
+      add(TapeOp(*op, 0, y, y));
   }
 
-  std::vector<TapeOp> &opsOf(uint32_t y) { return full_[y] ? tape_.tileOps : tape_.laneOps; }
+  void add(TapeOp op) {
+    op.period = periodic_[op.y];
+    (full_[op.y] ? tape_.tileOps : tape_.laneOps).push_back(op);
+  }
 
   void storeResults() {
     for (size_t r = 0; r < e_.results.size(); ++r) {
