@@ -65,49 +65,17 @@ private:
   bool inPlace_;
 };
 
-/// The compiler's instructions name a tile in their text, and do not say that they read and write memory.
-void inOrder() { asm volatile("" ::: "memory"); }
+// The compiler's own functions take no template argument for a tile, and do not say that they read and write memory.
 template <int Tile> void load(const float *from, int64_t bytes) {
-  inOrder();
-  if constexpr (Tile == 0)
-    _tile_loadd(0, from, bytes);
-  else if constexpr (Tile == 1)
-    _tile_loadd(1, from, bytes);
-  else if constexpr (Tile == 2)
-    _tile_loadd(2, from, bytes);
-  else if constexpr (Tile == 3)
-    _tile_loadd(3, from, bytes);
-  else if constexpr (Tile == 4)
-    _tile_loadd(4, from, bytes);
-  else if constexpr (Tile == 5)
-    _tile_loadd(5, from, bytes);
-  else if constexpr (Tile == 6)
-    _tile_loadd(6, from, bytes);
-  else
-    _tile_loadd(7, from, bytes);
+  asm volatile("tileloadd\t(%0,%1,1), %%tmm%c2" : : "r"(from), "r"(bytes), "i"(Tile) : "memory");
 }
 template <int Tile> void storeWhole(float *to, int64_t bytes) {
-  static_assert(Tile < 4);
-  if constexpr (Tile == 0)
-    _tile_stored(0, to, bytes);
-  else if constexpr (Tile == 1)
-    _tile_stored(1, to, bytes);
-  else if constexpr (Tile == 2)
-    _tile_stored(2, to, bytes);
-  else
-    _tile_stored(3, to, bytes);
-  inOrder();
+  asm volatile("tilestored\t%%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(bytes), "i"(Tile) : "memory");
 }
-template <int Tile> void zero() {
-  static_assert(Tile < 4);
-  if constexpr (Tile == 0)
-    _tile_zero(0);
-  else if constexpr (Tile == 1)
-    _tile_zero(1);
-  else if constexpr (Tile == 2)
-    _tile_zero(2);
-  else
-    _tile_zero(3);
+template <int Tile> void zero() { asm volatile("tilezero\t%%tmm%c0" : : "i"(Tile)); }
+/// sums += a b
+template <int Sums, int A, int B> void multiplyAdd() {
+  asm volatile("tdpbf16ps\t%%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(A), "i"(B));
 }
 
 /// c's tile at `to`, of which `rows` are there.
@@ -150,18 +118,18 @@ void multiplyPanel(const PairProduct &p, const RowsOfA &a, const float *b, const
     Place left = a.tile(0, pair);
     load<4>(left.at, left.stride);
     load<6>(right, stride);
-    _tile_dpbf16ps(0, 4, 6);
+    multiplyAdd<0, 4, 6>();
     if constexpr (Columns) {
       load<7>(right + kTile, stride);
-      _tile_dpbf16ps(1, 4, 7);
+      multiplyAdd<1, 4, 7>();
     }
     if constexpr (Rows) {
       left = a.tile(kTile, pair);
       load<5>(left.at, left.stride);
-      _tile_dpbf16ps(2, 5, 6);
+      multiplyAdd<2, 5, 6>();
     }
     if constexpr (Rows && Columns)
-      _tile_dpbf16ps(3, 5, 7);
+      multiplyAdd<3, 5, 7>();
   }
   store<0>(c, p.cRow, rows);
   if constexpr (Columns)
