@@ -81,6 +81,17 @@ enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
 
 } // namespace
 
+int64_t pointsOf(const Shape &shape) {
+  int64_t points = 1;
+  for (size_t d = 2; d < shape.size(); ++d)
+    points *= shape[d];
+  return points;
+}
+
+Layout channelsLastLayout(const Shape &shape) {
+  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, int(shape[1])}}} : Layout();
+}
+
 std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes) {
   size_t n = size_t(plan.buffers_size());
@@ -175,12 +186,9 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
     // would have to reorder.
     if ((w & Plain) && !(w & Activation))
       continue;
-    int64_t points = 1;
-    for (size_t d = 2; d < shape.size(); ++d)
-      points *= shape[d];
     if ((w & Weight) && !(w & Activation))
       layouts[b] = wishes.layout(shape, true);
-    else if ((w & Activation) && points > 1)
+    else if ((w & Activation) && pointsOf(shape) > 1)
       // A tensor of one point has the same bytes in any layout here; a plain one still allows
       // views.
       layouts[b] = wishes.layout(shape, false);

@@ -37,6 +37,11 @@ struct LayoutWishes {
 std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes);
 
+/// The points of each plane of a tensor [N, C, points...].
+int64_t pointsOf(const Shape &shape);
+/// The layout of such a tensor with its channels last; plain where that is the same.
+Layout channelsLastLayout(const Shape &shape);
+
 } // namespace tessera::rt
 
 #endif

@@ -54,7 +54,7 @@ LayoutWishes channelsLast() {
   LayoutWishes wishes;
   wishes.wanted = [](plan::DType type, bool weight) { return !weight && (type == plan::BF16 || type == plan::F32); };
   wishes.layout = [](const Shape &shape, bool) -> Layout {
-    return shape[1] % kLanes == 0 ? Layout{{{1, int(shape[1])}}} : Layout();
+    return shape[1] % kLanes == 0 ? channelsLastLayout(shape) : Layout();
   };
   return wishes;
 }

@@ -1,4 +1,5 @@
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/backend/Layouts.h"
 #include "runtime/backend/cpu/InstructionSet.h"
 
 #include <omp.h>
@@ -45,8 +46,8 @@ memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {
   const tag weights[2][3] = {{tag::OIw16i16o, tag::OIhw16i16o, tag::OIdhw16i16o},
                              {tag::OIw8i8o, tag::OIhw8i8o, tag::OIdhw8i8o}};
   const tag last[3] = {tag::nwc, tag::nhwc, tag::ndhwc};
-  if (view.dtype == plan::BF16 && !exact && multipliesTiles() &&
-      inner == decltype(view.layout.inner){{1, int(dims[1])}})
+  const bool isLast = view.layout == channelsLastLayout(view.shape);
+  if (isLast && view.dtype == plan::BF16 && !exact && multipliesTiles())
     return memory::desc(dims, type, last[i]);
   for (int block : {16, 8}) {
     size_t row = block == 16 ? 0 : 1;
@@ -55,7 +56,7 @@ memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {
     if (inner == decltype(view.layout.inner){{1, block}, {0, block}})
       return memory::desc(dims, type, weights[row][i]);
   }
-  if (inner == decltype(view.layout.inner){{1, int(dims[1])}})
+  if (isLast)
     return memory::desc(dims, type, last[i]);
   return memory::desc();
 }

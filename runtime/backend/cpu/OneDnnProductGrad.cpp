@@ -4,6 +4,7 @@
 // added. oneDNN 2.6 has no gradient of weights by AMX that can be trusted (OneDnnVersion.cpp). That of version 3 adds
 // image by image: it takes 4 times as long for images of 4 x 4 points, twice for 8 x 8, and half for 64 x 64.
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/Layouts.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/InstructionSet.h"
 #include "runtime/backend/cpu/OneDnn.h"
@@ -20,7 +21,9 @@ using dnnl::memory;
 constexpr int64_t kSmallLine = 16;        // points; from here on version 3 needs no copies
 constexpr int64_t kWindowBytes = 2 << 20; // of the windows that are copied at once: the second cache of a core
 
-bool liesLast(const TensorView &t) { return t.dtype == plan::BF16 && t.layout == Layout{{{1, int(t.shape[1])}}}; }
+bool liesLast(const TensorView &t) {
+  return t.dtype == plan::BF16 && !t.layout.plain() && t.layout == channelsLastLayout(t.shape);
+}
 
 int64_t product(const std::array<int64_t, 3> &numbers) { return numbers[0] * numbers[1] * numbers[2]; }
 

@@ -91,7 +91,7 @@ TEST_CASE("maxima of neighbouring channels are found together where channels com
     for (KernelCall &call : (*calls)[0]) {
       for (std::vector<TensorView> *views : {&call.inputs, &call.outputs})
         for (TensorView &view : *views)
-          view.layout = cuda::channelsLastLayout(view.shape);
+          view.layout = channelsLastLayout(view.shape);
       const Result<std::vector<cuda::CudaKernel>> choices = cuda::bindCuda(call, {});
       REQUIRE(choices.ok());
       for (const cuda::Action &action : choices->front().actions)

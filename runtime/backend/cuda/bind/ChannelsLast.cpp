@@ -1,16 +1,7 @@
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 
-#include "runtime/backend/Layouts.h"
-
 namespace tessera::rt::cuda {
 namespace {
-
-int64_t pointsOf(const Shape &shape) {
-  int64_t points = 1;
-  for (size_t d = 2; d < shape.size(); ++d)
-    points *= shape[d];
-  return points;
-}
 
 /// [N, C, H, W] -> [N, H, W, C]
 Shape permuted(const Shape &sizes) {
@@ -27,10 +18,6 @@ std::optional<PaddedRows> layoutsFor(const plan::Plan &plan, const std::vector<s
   if (options.widen || plan.leaves() > 0)
     return std::nullopt;
   return PaddedRows(plan, calls, channelsLast(plan, calls, options.device.tf32));
-}
-
-Layout channelsLastLayout(const Shape &shape) {
-  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, int(shape[1])}}} : Layout();
 }
 
 bool liesChannelsLast(const TensorView &t) {

@@ -17,6 +17,7 @@
 
 #include "runtime/backend/Backend.h"
 #include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/Layouts.h"
 #include "runtime/backend/cuda/layout/PaddedRows.h"
 #include "runtime/plan/plan.pb.h"
 
@@ -32,9 +33,6 @@ std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::
 /// all lie plain: what is widened, and what a reproducible plan has, whose kernels are generated for plain tensors.
 std::optional<PaddedRows> layoutsFor(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                      const LoadOptions &options);
-
-/// The layout of a tensor with its channels last; plain where that is the same.
-Layout channelsLastLayout(const Shape &shape);
 
 /// Whether a tensor's bytes are those of channels last, whatever its layout is called.
 bool liesChannelsLast(const TensorView &tensor);
