@@ -86,7 +86,7 @@ public:
 
   /// Tries levels until one fits, and returns its program. `none`: what was found of the first.
   std::optional<FittedProgram> run(std::optional<FittedProgram> none) {
-    for (const char *level : kLevels) {
+    for (const char *level : kRecomputeLevels) {
       run_.onlyOnce = true;
       llvm::Expected<FittedProgram> tried =
           none ? std::move(*std::exchange(none, {})) : fitWith(run_, module_, assign_, {level, {}}, fit_);
@@ -121,8 +121,6 @@ public:
   }
 
 private:
-  static constexpr const char *kLevels[] = {"none", "cheap", "full"};
-
   Compilation &run_;
   ModuleOp module_;
   const AssignOptions &assign_;

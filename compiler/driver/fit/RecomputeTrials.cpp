@@ -12,7 +12,7 @@ static constexpr int kMaxLeftOut = 5, kMaxExchanged = 5;
 llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text) {
   auto [level, list] = text.split(':');
   Recomputed again{level.str(), {}};
-  bool good = level == "none" || level == "cheap" || level == "full";
+  bool good = llvm::is_contained(kRecomputeLevels, level);
   if (text.contains(':')) {
     good &= level == "full";
     llvm::SmallVector<llvm::StringRef> parts;

@@ -29,6 +29,9 @@ namespace tessera {
 /// The level (none, cheap, full) and, for full, the segments in ascending order; empty: all.
 using Recomputed = compiler::RecomputePassOptions;
 
+/// The levels, in ascending order of what they compute again.
+inline constexpr const char *kRecomputeLevels[] = {"none", "cheap", "full"};
+
 /// "none", "full", "full:0,2".
 llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text);
 std::string str(const Recomputed &again);
