@@ -106,10 +106,9 @@ int main(int argc, char **argv) {
       ->excludes("--html");
   auto *ordered = app.add_option("--schedule", schedule,
                                  "What runs when, as predicted: a time line of a rank's kernels and messages, or of "
-                                 "the stages of a pipeline "
-                                 "with their order. json: the same as a task graph, which tessera-solve --schedule "
-                                 "reads. csv: the order of "
-                                 "the stages alone, as tessera-compile --pipeline schedule=FILE.csv reads it")
+                                 "the stages of a pipeline with their order. json: the same as a task graph, which "
+                                 "tessera-solve --schedule reads. csv: the order of the stages alone, as "
+                                 "tessera-compile --pipeline schedule=FILE.csv reads it")
                       ->expected(0, 1)
                       ->check(CLI::IsMember({"text", "csv", "json"}))
                       ->type_name("text|csv|json")

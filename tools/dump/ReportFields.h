@@ -54,6 +54,18 @@ inline std::string ms(double ns) {
   return text;
 }
 
+inline std::string percent(double part) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
+  return text;
+}
+
+/// A column of a table: at least so wide, and a space before the next one.
+inline std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text + " ";
+}
+
 } // namespace tessera
 
 #endif

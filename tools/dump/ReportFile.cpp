@@ -76,12 +76,6 @@ std::string collectiveSummary(const std::vector<const Json *> &ops) {
   return s;
 }
 
-std::string padded(std::string s, size_t width) {
-  if (s.size() < width)
-    s.append(width - s.size(), ' ');
-  return s + " ";
-}
-
 /// Whether the operator is neither a gradient nor the update of a parameter.
 bool ofModel(const Json &op) { return text(op, "gradient_of").empty() && text(op, "update_of").empty(); }
 

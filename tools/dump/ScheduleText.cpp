@@ -38,17 +38,6 @@ rt::Status damaged() {
                            "made it; compile the model again");
 }
 
-std::string percent(double part) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * part);
-  return text;
-}
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text + " ";
-}
-
 /// The stages of a device: "1, 5".
 std::string stagesOn(const Pipeline &pipeline, int device) {
   std::string text;

@@ -28,17 +28,6 @@ struct Row {
   int64_t busy = 0;
 };
 
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
-std::string percent(double part, double all) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.1f %%", all > 0 ? 100 * part / all : 0.0);
-  return text;
-}
-
 std::string shortened(std::string text, size_t width) {
   if (text.size() > width)
     text = text.substr(0, width - 3) + "...";
@@ -165,8 +154,8 @@ std::string timeLineText(const plan::Plan &plan, int number, const rt::Predictio
   size_t width = std::string("communication").size();
   for (Row &row : rows)
     width = std::max(width, (row.label = shortened(row.label, kMostLabel)).size());
-  const std::string margin = "  ", gap = "  ";
-  const Scale scale{std::max<int64_t>(1, predicted.end), kWidth - margin.size() - width - gap.size()};
+  const std::string margin = "  ";
+  const Scale scale{std::max<int64_t>(1, predicted.end), kWidth - margin.size() - width - 2};
   std::vector<std::string> lines(rows.size(), std::string(scale.columns, '.'));
   for (const Drawn &task : tasks)
     scale.draw(lines[task.row], task.begin, task.end, task.letter ? task.letter : task.row == 0 ? '#' : '=');
@@ -176,26 +165,26 @@ std::string timeLineText(const plan::Plan &plan, int number, const rt::Predictio
 
   std::string out = headText(program.name(), predicted, report);
   auto line = [&](const std::string &label, const std::string &text) {
-    out += margin + padded(label, width) + gap + text + "\n";
+    out += margin + padded(label, width) + " " + text + "\n";
   };
   const std::string end = ms(double(predicted.end));
-  line("", padded("0", scale.columns - std::min(scale.columns - 1, end.size())) + end);
+  line("", padded("0", scale.columns - std::min(scale.columns - 1, end.size()) - 1) + end);
   for (size_t r = 0; r < rows.size(); ++r)
     line(rows[r].label, lines[r]);
   if (rows.size() > 1)
     line("exposed", exposed);
   out += "\n";
-  line("", padded("tasks", 10) + padded("busy", 14) + "of the schedule");
+  line("", padded("tasks", 9) + padded("busy", 13) + "of the schedule");
   for (const Row &row : rows)
-    line(row.label, padded(std::to_string(row.tasks), 10) + padded(ms(double(row.busy)), 14) +
-                        percent(double(row.busy), double(scale.end)));
+    line(row.label, padded(std::to_string(row.tasks), 9) + padded(ms(double(row.busy)), 13) +
+                        percent(double(row.busy) / double(scale.end)));
   if (rows.size() > 1)
-    line("exposed", padded("", 10) + padded(ms(double(predicted.exposed)), 14) +
-                        percent(double(predicted.exposed), double(scale.end)));
+    line("exposed", padded("", 9) + padded(ms(double(predicted.exposed)), 13) +
+                        percent(double(predicted.exposed) / double(scale.end)));
   out += "\n  The largest tasks:\n";
   for (size_t t : largest)
-    out += margin + std::string(1, tasks[t].letter) + "  " + padded(ms(double(tasks[t].ns)), 12) + " from " +
-           padded(ms(double(tasks[t].begin)), 12) + " " + shortened(tasks[t].name, kMostName) + "\n";
+    out += margin + std::string(1, tasks[t].letter) + "  " + padded(ms(double(tasks[t].ns)), 12) + "from " +
+           padded(ms(double(tasks[t].begin)), 12) + shortened(tasks[t].name, kMostName) + "\n";
   return out;
 }
 
