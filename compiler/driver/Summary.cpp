@@ -127,7 +127,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                      f.beside->messages == 1 ? "" : "s", milliseconds(f.exposed()));
     if (f.hasScheduleBound())
       out += formatv(
-          "             in any order at least {0}, gap to that bound {1:F2} % (leaves out memory, and starts of "
+          "             in any order at least {0}, gap to that bound {1:F2} % (leaves out memory, and some starts of "
           "messages that could be joined)\n",
           milliseconds(f.leastTime), 100 * f.scheduleGap());
     if (!f.search.searcher.empty())

@@ -79,7 +79,7 @@ public:
     return double(beside.beside->predicted) < (1 - kWorthwhile) * double(before) ? beside : alone;
   }
 
-  int64_t least() const {
+  int64_t least(bool divide) const {
     LeastSteps steps;
     steps.runs = program_.parts;
     steps.slowing = model_.leastSlowing();
@@ -103,7 +103,7 @@ public:
       time.least = part(std::min(time.ns, model_.leastCollective(c, bytes)));
       time.grows = part(std::clamp<Cost>(model_.leastGrowth(c, bytes) - 1, 0, time.least.ns)); // messages are rounded
     }
-    return leastTime(program_.looped.flow, steps);
+    return leastTime(program_.looped.flow, steps, divide);
   }
 
 private:
@@ -160,7 +160,7 @@ private:
   SentProgram improved(SentProgram best) const {
     if (int64_t(program_.looped.flow.steps.size()) > std::max(kMoveSteps, kTwoMoveSteps))
       return best;
-    const auto near = int64_t((1 + kNear) * double(least()));
+    const auto near = int64_t((1 + kNear) * double(least(/*divide=*/false)));
     const bool isSmall = int64_t(program_.looped.flow.steps.size()) <= kTwoMoveSteps / kFewestPairs;
     int64_t oneMove = kMoveSteps, twoMoves = isSmall ? kTwoMoveSteps : 0;
     while (best.beside->predicted > near) {
@@ -232,7 +232,9 @@ SentProgram sendProgram(const CostModel &model, const ProgramToSend &program, co
   return Sending(model, program, options).run();
 }
 
-Cost leastTime(const CostModel &model, const ProgramToSend &program) { return Sending(model, program, {}).least(); }
+Cost leastTime(const CostModel &model, const ProgramToSend &program) {
+  return Sending(model, program, {}).least(/*divide=*/true);
+}
 
 bool mayHide(const CostModel &model) {
   constexpr int64_t kElements = int64_t(1) << 24;

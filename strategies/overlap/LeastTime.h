@@ -43,8 +43,8 @@ struct LeastSteps {
   double slowing = 0;           // the least part of a message's time by which it delays kernels, from 0 to 1
 };
 
-/// In ns. The steps of the flow are in dependence order.
-int64_t leastTime(const graph::DataFlow &flow, const LeastSteps &steps);
+/// In ns. The steps of the flow are in dependence order. `divide`: look at divisions, too; that takes milliseconds.
+int64_t leastTime(const graph::DataFlow &flow, const LeastSteps &steps, bool divide = true);
 
 } // namespace tessera::strategies
 
