@@ -15,6 +15,12 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 
+Paths raisedPaths(const TaskGraph &graph) {
+  Paths paths = longestPaths(graph);
+  raisePaths(graph, paths);
+  return paths;
+}
+
 /// A section of a program: its steps, in dependence order.
 class Part {
 public:
@@ -33,8 +39,10 @@ public:
   /// The least time of one run without what slows kernels down.
   int64_t bound(bool divide) const {
     const std::vector<MessagePart> chain = inChain();
-    const int64_t bound = std::max(lowerBound(tasks(least())), lowerBound(tasks(chain)));
-    return divide ? std::max(bound, int64_t(divided(chain, bound, 0))) : bound;
+    const TaskGraph graph = tasks(chain);
+    const Paths paths = raisedPaths(graph);
+    const int64_t bound = std::max(lowerBound(tasks(least())), lowerBound(graph, paths));
+    return divide ? std::max(bound, int64_t(divided(chain, paths, bound, 0))) : bound;
   }
 
   /// The same, with it. Kernels and what delays them come one after the other. And where each message delays them by a
@@ -50,9 +58,11 @@ public:
         sum.ns += parts[t].ns;
         sum.work += parts[t].work;
       }
-      const int64_t bound = lowerBound(tasks(parts));
+      const TaskGraph graph = tasks(parts);
+      const Paths paths = raisedPaths(graph);
+      const int64_t bound = lowerBound(graph, paths);
       // Starts besides those in `chain`, and what the fewer of them hold up, are more than the least of each.
-      const double line = divide && chained ? divided(parts, bound, slowing) : (1 - slowing) * double(bound);
+      const double line = divide && chained ? divided(parts, paths, bound, slowing) : (1 - slowing) * double(bound);
       const double slowed = line + slowing * double(kernels.ns + messages.ns);
       best = std::max({best, bound, kernels.ns + messages.work, int64_t(slowed * (1 - kRounding))});
     }
@@ -114,10 +124,7 @@ private:
   }
 
   /// The most that Divide.h says of a link: behind the least of all divisions, and besides the starts in `chain`.
-  double divided(const std::vector<MessagePart> &chain, int64_t least, double slowing) const {
-    const TaskGraph graph = tasks(chain);
-    Paths paths = longestPaths(graph);
-    raisePaths(graph, paths);
+  double divided(const std::vector<MessagePart> &chain, const Paths &paths, int64_t least, double slowing) const {
     double most = (1 - slowing) * double(least);
     for (int link = 0; link < links_; ++link) {
       DividedLink problem = toDivide(link, chain, paths);

@@ -115,6 +115,10 @@ int64_t boundOfPool(const TaskGraph &graph, const Paths &paths, int pool) {
 int64_t lowerBound(const TaskGraph &graph) {
   Paths paths = longestPaths(graph);
   raisePaths(graph, paths);
+  return lowerBound(graph, paths);
+}
+
+int64_t lowerBound(const TaskGraph &graph, const Paths &paths) {
   int64_t best = 0, edges = 0;
   for (size_t t = 0; t < graph.tasks.size(); ++t) {
     best = std::max(best, paths.head[t] + paths.tail[t]);

@@ -11,12 +11,14 @@
 #ifndef TESSERA_STRATEGIES_TIME_BOUND_H
 #define TESSERA_STRATEGIES_TIME_BOUND_H
 
-#include "strategies/time/TaskGraph.h"
+#include "strategies/time/Paths.h"
 
 namespace tessera::strategies {
 
 /// Requires a graph that passes checkTaskGraph.
 int64_t lowerBound(const TaskGraph &graph);
+/// The same, where the paths are known: longestPaths(), raised (RaisePaths.h).
+int64_t lowerBound(const TaskGraph &graph, const Paths &paths);
 
 } // namespace tessera::strategies
 
