@@ -409,10 +409,12 @@ struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
     dist::CollectiveCost price = cost ? cost(mesh) : dist::defaultCollectiveCost(mesh);
     if (dist::leavesOf(getOperation()) > 0)
       price = dist::inLeafOrder(std::move(price));
-    dist::WirePlanner planner(mesh, std::move(price), sums);
-    for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
-      if (failed(FunctionLocalizer(func, mesh, planner).run()))
+    dist::WirePlanner planner(mesh, price, sums), apart(mesh, std::move(price), {.narrows = sums.narrows});
+    for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
+      const bool isApart = bool(func->removeAttr(dist::kApartAttr));
+      if (failed(FunctionLocalizer(func, mesh, isApart ? apart : planner).run()))
         return signalPassFailure();
+    }
     dist::setLeavesMade(getOperation());
   }
 

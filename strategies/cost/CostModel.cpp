@@ -50,6 +50,14 @@ std::vector<const CostModel *> CostModel::perThread(int threads) const {
   return models;
 }
 
+const CostModel &CostModel::apart() const {
+  if (!joins_)
+    return *this;
+  if (!apart_)
+    apart_ = std::make_unique<const CostModel>(mesh_, topology_, profile_, inLeafOrder_, /*joins=*/false);
+  return *apart_;
+}
+
 Cost CostModel::leastCollective(const Collective &c, int64_t elementBytes) const {
   if (!dist::communicates(c.kind))
     return 0;

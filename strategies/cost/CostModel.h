@@ -67,6 +67,9 @@ public:
   /// As many models of the same prices. This one is the first, and the others live as long as it does.
   std::vector<const CostModel *> perThread(int threads) const;
 
+  /// The model that plans every reshard for what it takes alone (dist::kApartAttr); it lives as long as this one.
+  const CostModel &apart() const;
+
   const Mesh &mesh() const { return mesh_; }
   const Topology &topology() const { return topology_; }
 
@@ -152,6 +155,7 @@ private:
   mutable dist::WirePlanner planner_;
   mutable std::optional<dist::WirePlanner> leastPlanner_;
   mutable std::vector<std::unique_ptr<const CostModel>> others_; // of other threads
+  mutable std::unique_ptr<const CostModel> apart_;
 };
 
 /// Whether the operator takes no time: its result is the operand's bytes under another shape, or is made before the

@@ -23,8 +23,9 @@ public:
       : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), join_(join),
         resharded_(model.mesh()) {}
 
-  /// Nothing if it takes `than` at least.
-  llvm::Expected<std::optional<ProgramCost>> run(Cost than) {
+  /// Nothing if it takes `than` at least, or sends the same as `other`.
+  llvm::Expected<std::optional<ProgramCost>> run(Cost than, const ProgramCost *other = nullptr) {
+    cost_.apart = chosen_.apart;
     addArguments();
     const size_t n = program_.operators.size();
     cost_.operators.resize(n);
@@ -36,6 +37,8 @@ public:
         return e;
     if (llvm::Error e = addOutputs())
       return e;
+    if (other && sendsTheSame(*other))
+      return std::nullopt;
     layOut();
     priceKernels();
     if (!joinCollectives(than))
@@ -194,6 +197,18 @@ private:
     return llvm::Error::success();
   }
 
+  bool sendsTheSame(const ProgramCost &other) const {
+    auto same = [](llvm::ArrayRef<PricedCollective> a, llvm::ArrayRef<PricedCollective> b) {
+      return llvm::equal(a, b, [](const PricedCollective &x, const PricedCollective &y) {
+        return x.collective.kind == y.collective.kind && x.collective.axes == y.collective.axes;
+      });
+    };
+    return same(cost_.outputs, other.outputs) &&
+           llvm::equal(cost_.operators, other.operators, [&](const OperatorPrice &a, const OperatorPrice &b) {
+             return same(a.collectives, b.collectives);
+           });
+  }
+
   /// Lays out the steps in the order in which they are emitted.
   void layOut() {
     auto add = [&](const std::vector<Move> &moves) {
@@ -299,6 +314,12 @@ int64_t bufferBytes(const OwnCollective &own) {
   return own.elementBytes * numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
 }
 
+/// Whether a step may take less time if what is over several axes is sent apart: messages over links of one kind then
+/// run beside those over another. In line they would only start more often.
+static bool mayPart(const CostModel &model, const JoinOptions &join) {
+  return join.joins() && join.overlap != Overlapping::Off && !model.hasOneLink();
+}
+
 llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model, const JoinOptions &join) {
   llvm::Expected<std::optional<ProgramCost>> cost =
       priceIfShorter(chosen, model, join, std::numeric_limits<Cost>::max());
@@ -309,7 +330,23 @@ llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const Cost
 
 llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &chosen, const CostModel &model,
                                                           const JoinOptions &join, Cost than) {
-  return Pricing(chosen, model, join).run(than);
+  return Pricing(chosen, chosen.apart ? model.apart() : model, join).run(than);
+}
+
+llvm::Error takeApartIfShorter(ChosenProgram chosen, const CostModel &model, const JoinOptions &join, Cost than,
+                               std::optional<ProgramCost> &cost) {
+  if (!mayPart(model, join) || (cost && cost->apart))
+    return llvm::Error::success();
+  if (cost)
+    than = std::min(than, cost->predicted());
+  chosen.apart = true;
+  std::optional<ProgramCost> apart;
+  if (llvm::Error e = Pricing(chosen, model.apart(), join).run(than, cost ? &*cost : nullptr).moveInto(apart))
+    return e;
+  if (apart && apart->predicted() < than &&
+      (!cost || join.memory == 0 || apart->peakBytes <= std::max(cost->peakBytes, join.memory)))
+    cost = std::move(apart);
+  return llvm::Error::success();
 }
 
 } // namespace tessera::strategies

@@ -25,6 +25,7 @@ struct ChosenProgram {
   const Program &program;
   llvm::ArrayRef<Strategy> strategies;    // by operator; valid
   llvm::ArrayRef<Sharding> args, results; // of the function
+  bool apart = false;                     // reshards are planned as CostModel::apart plans them
 };
 
 /// What is chosen for a function, which must outlive the result.
@@ -63,6 +64,7 @@ struct ProgramCost {
   std::vector<OperatorPrice> operators;
   std::vector<PricedCollective> outputs; // collectives for the function's results
   Cost compute = 0, communication = 0;
+  bool apart = false;               // ChosenProgram::apart
   std::optional<BesideCost> beside; // nothing: all collectives run in line
   Cost leastTime = 0;               // of any schedule of the same kernels and collectives; 0: none was looked for
   int64_t persistentBytes = 0;      // parameters and states on one rank
@@ -81,6 +83,12 @@ llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const Cost
 /// The same where the program may take less time than `than`; nothing if it cannot, whatever is sent when.
 llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &chosen, const CostModel &model,
                                                           const JoinOptions &join, Cost than);
+
+/// Where messages go over several kinds of links: takes the program's price with reshards planned apart where it takes
+/// less time so than `than` and `cost`, and does not need more memory than that or `join.memory`. `cost`: the price
+/// otherwise; nothing if that is `than` at least.
+llvm::Error takeApartIfShorter(ChosenProgram chosen, const CostModel &model, const JoinOptions &join, Cost than,
+                               std::optional<ProgramCost> &cost);
 
 } // namespace tessera::strategies
 

@@ -124,6 +124,11 @@ private:
       if (!isAuto)
         if (llvm::Error e = priceProgram(chosenIn(function), prices.model, joinOf(options_)).moveInto(cost))
           return e;
+      std::optional<ProgramCost> shortest = std::move(cost);
+      if (llvm::Error e = takeApartIfShorter(chosenIn(function), prices.model, joinOf(options_), kForbidden, shortest))
+        return e;
+      cost = std::move(*shortest);
+      function.apart = cost.apart;
       FunctionReport report = reportFunction(chosenIn(function), cost, prices.model);
       return ChosenFunction{std::move(function), std::move(report)};
     };

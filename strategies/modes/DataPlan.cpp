@@ -34,18 +34,28 @@ bool DataPlan::fits() {
   return persistent <= memoryOf(options_);
 }
 
+llvm::Expected<std::optional<ProgramCost>> DataPlan::price(const CostModel &model, Cost than) {
+  const ChosenProgram chosen = chosenIn(lies());
+  const JoinOptions join = joinOf(options_);
+  llvm::Expected<std::optional<ProgramCost>> cost = strategies::priceIfShorter(chosen, model, join, than);
+  if (cost)
+    if (llvm::Error e = takeApartIfShorter(chosen, model, join, than, *cost))
+      return e;
+  return cost;
+}
+
 void DataPlan::beginPricing() {
   if (threads_ == 1 || priced_ || !fits())
     return;
   const CostModel &model = *prices_.model.perThread(2).back();
-  pricing_ = std::async(besideCaller(threads_),
-                        [this, &model] { return priceProgram(chosenIn(*lies_), model, joinOf(options_)); });
+  pricing_ =
+      std::async(besideCaller(threads_), [this, &model] { return price(model, std::numeric_limits<Cost>::max()); });
 }
 
 void DataPlan::endPricing() {
   if (!pricing_.valid())
     return;
-  llvm::Expected<ProgramCost> priced = pricing_.get();
+  llvm::Expected<std::optional<ProgramCost>> priced = pricing_.get();
   if (priced)
     priced_ = std::move(*priced);
   else
@@ -56,7 +66,7 @@ llvm::Expected<std::optional<ProgramCost>> DataPlan::priceIfShorter(Cost than) {
   if (!fits())
     return std::nullopt;
   if (!priced_)
-    return strategies::priceIfShorter(chosenIn(lies()), prices_.model, joinOf(options_), than);
+    return price(prices_.model, than);
   if (priced_->predicted() >= than)
     return std::nullopt;
   return std::move(*priced_);

@@ -39,13 +39,14 @@ public:
 
 private:
   bool fits();
+  llvm::Expected<std::optional<ProgramCost>> price(const CostModel &model, Cost than);
 
   const AssignOptions &options_;
   const Prices &prices_;
   const int threads_;
   std::future<FunctionAssignment> assigning_;
   std::optional<FunctionAssignment> lies_;
-  std::future<llvm::Expected<ProgramCost>> pricing_;
+  std::future<llvm::Expected<std::optional<ProgramCost>>> pricing_;
   std::optional<ProgramCost> priced_;
 };
 

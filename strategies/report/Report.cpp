@@ -256,7 +256,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   llvm::Expected<Annotations> chosen = Annotations::read(*program, model.mesh());
   if (!chosen)
     return chosen.takeError();
-  const ChosenProgram all{*program, chosen->strategies, chosen->args, chosen->results};
+  const ChosenProgram all{*program, chosen->strategies, chosen->args, chosen->results, func->hasAttr(dist::kApartAttr)};
   llvm::Expected<ProgramCost> cost = priceProgram(all, model, join);
   if (!cost)
     return cost.takeError();

@@ -1,6 +1,7 @@
 #include "strategies/space/FunctionAssignment.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/wire/WirePlanner.h"
 #include "dialects/graph/Graph.h"
 
 using namespace mlir;
@@ -77,6 +78,9 @@ llvm::Error FunctionAssignment::write(const Mesh &mesh) const {
   for (unsigned r = 0; r < results.size(); ++r)
     dicts.push_back(with(func.getResultAttrDict(r), results[r]));
   func.setAllResultAttrs(dicts);
+  func->removeAttr(dist::kApartAttr);
+  if (apart)
+    func->setAttr(dist::kApartAttr, UnitAttr::get(func.getContext()));
   return llvm::Error::success();
 }
 

@@ -21,6 +21,7 @@ struct FunctionAssignment {
   Program program;
   Assignment assignment;
   llvm::SmallVector<Sharding> args, results;
+  bool apart = false;                         // dist::kApartAttr
   llvm::DenseMap<unsigned, unsigned> updates; // result -> the argument whose next value it is
 
   explicit FunctionAssignment(Program p);

@@ -3,6 +3,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/leaves/Leaves.h"
+#include "dialects/dist/wire/WirePlanner.h"
 #include "dialects/graph/Graph.h"
 
 #include <nlohmann/json.hpp>
@@ -48,8 +49,11 @@ std::string saveStrategies(ModuleOp module, llvm::ArrayRef<UserStage> stages) {
                            {"kind", op.getName().stripDialect().str()},
                            {"strategy", strategy ? strategy.getText().str() : std::string()}});
     }
-    functions.push_back(
-        {{"name", func.getName().str()}, {"args", args}, {"results", results}, {"operators", std::move(operators)}});
+    functions.push_back({{"name", func.getName().str()},
+                         {"args", args},
+                         {"results", results},
+                         {"apart", func->hasAttr(dist::kApartAttr)},
+                         {"operators", std::move(operators)}});
   }
   // One operator per line: made to be read and compared.
   std::string out = head(dist::getMesh(module).str(), stages);
@@ -58,7 +62,8 @@ std::string saveStrategies(ModuleOp module, llvm::ArrayRef<UserStage> stages) {
     out += f ? ",\n" : "\n";
     const Json &function = functions[f];
     out += "  {\"name\": " + function["name"].dump() + ",\n   \"args\": " + function["args"].dump() +
-           ",\n   \"results\": " + function["results"].dump() + ",\n   \"operators\": [";
+           ",\n   \"results\": " + function["results"].dump() +
+           (function["apart"] == true ? ",\n   \"apart\": true" : "") + ",\n   \"operators\": [";
     for (size_t i = 0; i < function["operators"].size(); ++i)
       out += (i ? ",\n    " : "\n    ") + function["operators"][i].dump();
     out += "]}";
@@ -129,6 +134,8 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
         return attr.takeError();
       func.setResultAttr(r, dist::kShardingAttr, *attr);
     }
+    if (saved.apart)
+      func->setAttr(dist::kApartAttr, UnitAttr::get(func.getContext()));
   }
   return llvm::Error::success();
 }

@@ -227,6 +227,7 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
         return bad(origin, broken + ": an operator of '" + *name + "' lacks op, kind or strategy");
       saved.operators.push_back({*op, *kind, *strategy});
     }
+    saved.apart = f.value("apart", Json()) == true;
     if (!user.saved.emplace(*name, std::move(saved)).second)
       return bad(origin, broken + ": function '" + *name + "' occurs twice");
   }

@@ -58,6 +58,7 @@ struct SavedFunction {
   };
   std::vector<Operator> operators; // in program order
   std::vector<std::string> args, results;
+  bool apart = false; // dist::kApartAttr
 };
 
 struct UserStrategies {

@@ -24,6 +24,10 @@
 
 namespace tessera::dist {
 
+/// On a function (unit): its reshards are planned for what they take alone, without SumRules::joined. Localisation
+/// removes it.
+inline constexpr llvm::StringLiteral kApartAttr = "dist.apart";
+
 /// How sums are sent.
 struct SumRules {
   /// Whether a sum with a wire is to be sent so, rather than as it is; null: always.

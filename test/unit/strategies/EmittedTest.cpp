@@ -136,3 +136,49 @@ TEST_CASE("whole programs are priced as they are emitted") {
       CHECK(expected == emitted(m, model, "train"));
     }
 }
+
+TEST_CASE("collectives over several axes are planned apart where the step takes less time so, and emitted as priced") {
+  // Four devices a machine: `b` is within one, and `a` reaches over two.
+  AssignOptions options = optionsFor("a=4,b=2", "data");
+  options.join = llvm::cantFail(parseJoin("auto"));
+  options.join.overlap = Overlapping::Auto;
+  int apart = 0, inOne = 0;
+  for (const char *between : {"1e6", "1e7", "1e8"}) {
+    INFO(between);
+    options.topology = llvm::cantFail(Topology::parse(
+        std::string(R"({"devices": 8, "flops": {"f32": 1e9}, "memory_bandwidth": 1e10, "memory": 1000000,
+                        "beside": {"slowdown": 0}, "links": [{"devices": 4, "latency": 1e-9, "bandwidth": 1e9},
+                        {"devices": 8, "latency": 1e-9, "bandwidth": )") +
+            between + "}]}",
+        "two links"));
+    const std::shared_ptr<Prices> prices = pricesOf(options);
+    Module m(kMlp);
+    AssignReport report;
+    REQUIRE(assign(m, options, &report) == "");
+    mlir::func::FuncOp train = m.func("train");
+    const bool isApart = train->hasAttr(dist::kApartAttr);
+    (isApart ? apart : inOne) += 1;
+    auto predicted = [&](bool other) {
+      Module copy(kMlp);
+      REQUIRE(assign(copy, options) == "");
+      if (other)
+        copy.func("train")->setAttr(dist::kApartAttr, mlir::UnitAttr::get(&copy.context));
+      else
+        copy.func("train")->removeAttr(dist::kApartAttr);
+      return llvm::cantFail(priceFunction(copy.func("train"), prices->model, joinOf(options))).predicted();
+    };
+    CHECK(report.predicted() == std::min(predicted(true), predicted(false)));
+    CHECK(report.predicted() == predicted(isApart));
+    AssignOptions again = options;
+    again.user = llvm::cantFail(UserStrategies::parse(saveStrategies(*m.module), "saved.json"));
+    again.mode = "auto";
+    Module saved(kMlp);
+    AssignReport reportOfSaved;
+    REQUIRE(assign(saved, again, &reportOfSaved) == "");
+    CHECK(reportOfSaved.predicted() == report.predicted());
+    CHECK(priced(report.functions.front()) == emitted(m, prices->model, "train"));
+    CHECK(!m.func("train")->hasAttr(dist::kApartAttr));
+  }
+  CHECK(apart > 0);
+  CHECK(inOne > 0);
+}
