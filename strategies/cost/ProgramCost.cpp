@@ -16,6 +16,9 @@ namespace tessera::strategies {
 
 namespace {
 
+/// A step that gets shorter by less than 1 / kLittlePart is not worth another schedule.
+constexpr Cost kLittlePart = 50;
+
 /// The chosen program as one rank will run it: graph::DataFlow of operators and collectives, and the price of each.
 class Pricing {
 public:
@@ -336,6 +339,9 @@ llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &c
 llvm::Error takeApartIfShorter(ChosenProgram chosen, const CostModel &model, const JoinOptions &join, Cost than,
                                std::optional<ProgramCost> &cost) {
   if (!mayPart(model, join) || (cost && cost->apart))
+    return llvm::Error::success();
+  // Whatever is sent when, the kernels take their time.
+  if (cost && (cost->predicted() - cost->compute) * kLittlePart < cost->predicted())
     return llvm::Error::success();
   if (cost)
     than = std::min(than, cost->predicted());

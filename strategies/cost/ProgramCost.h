@@ -85,8 +85,8 @@ llvm::Expected<std::optional<ProgramCost>> priceIfShorter(const ChosenProgram &c
                                                           const JoinOptions &join, Cost than);
 
 /// Where messages go over several kinds of links: takes the program's price with reshards planned apart where it takes
-/// less time so than `than` and `cost`, and does not need more memory than that or `join.memory`. `cost`: the price
-/// otherwise; nothing if that is `than` at least.
+/// less time so than `than` and `cost`, and does not need more memory than that or `join.memory`. It is not looked for
+/// where the kernels alone take 98 % of the step. `cost`: the price otherwise; nothing if that is `than` at least.
 llvm::Error takeApartIfShorter(ChosenProgram chosen, const CostModel &model, const JoinOptions &join, Cost than,
                                std::optional<ProgramCost> &cost);
 
