@@ -117,7 +117,8 @@ class Liveness {
 public:
   explicit Liveness(const DataFlow &flow)
       : flow_(flow), roots_(rootsOf(flow)), uses_(flow.values.size(), 0), most_(flow.values.size(), 0),
-        here_(flow.values.size(), 0), readers_(flow.values.size(), [&](llvm::function_ref<void(int, int)> add) {
+        here_(flow.values.size(), 0), replaces_(flow.values.size(), -1), replacedIn_(flow.values.size(), -1),
+        readers_(flow.values.size(), [&](llvm::function_ref<void(int, int)> add) {
           for (size_t s = 0; s < flow.steps.size(); ++s)
             for (int value : flow.steps[s].reads)
               add(roots_[size_t(value)], int(s));
@@ -125,10 +126,14 @@ public:
     for (const DataFlow::Step &step : flow.steps)
       count(step.reads);
     count(flow.results);
+    for (auto [old, updated] : flow.updates) {
+      replaces_[size_t(updated)] = roots_[size_t(old)];
+      replacedIn_[size_t(roots_[size_t(old)])] = flow.values[size_t(updated)].maker;
+    }
   }
 
-  /// Whether the step frees at least as much memory as it allocates.
-  bool isEager(int s) { return growth(s) <= 0; }
+  /// Whether the step frees at least as much memory as it allocates, and new values take the places of the old ones.
+  bool isEager(int s) { return growth(s) <= 0 && isInPlace(s); }
 
   /// Calls `changed` for the steps whose growth may have changed.
   template <typename Changed> void placed(int s, Changed changed) {
@@ -136,10 +141,14 @@ public:
     for (int value : step.reads)
       --uses_[rootOf(value)];
     // While more reads of a value remain than any one step makes, no single step can free it.
-    for (int value : step.reads)
-      if (size_t root = rootOf(value); !flow_.values[root].kept && uses_[root] <= most_[root])
+    for (int value : step.reads) {
+      const size_t root = rootOf(value);
+      if (!flow_.values[root].kept && uses_[root] <= most_[root])
         for (int reader : readers_[int(root)])
           changed(reader);
+      if (replacedIn_[root] >= 0)
+        changed(replacedIn_[root]);
+    }
   }
 
 private:
@@ -169,6 +178,16 @@ private:
     return bytes;
   }
 
+  /// Whether no other step has yet to read a value of which the step makes the new one. Where one does, both are live
+  /// until the end, and the new one is copied then.
+  bool isInPlace(int s) const {
+    return llvm::none_of(flow_.steps[size_t(s)].makes, [&](int value) {
+      const int old = replaces_[size_t(value)];
+      return old >= 0 && uses_[size_t(old)] > llvm::count_if(flow_.steps[size_t(s)].reads,
+                                                             [&](int read) { return roots_[size_t(read)] == old; });
+    });
+  }
+
   /// Whether the step reads what the body needs for the next micro-batch again.
   bool staysFor(const DataFlow::Step &step, int root) const { return inBody(step.section) && !madeInBody(flow_, root); }
 
@@ -193,7 +212,9 @@ private:
   std::vector<int> uses_; // reads by steps that are not placed yet
   std::vector<int> most_; // the most reads by one step
   std::vector<int> here_; // reads by the step that is looked at; 0 between steps
-  const Lists readers_;   // steps that read it or a view of it
+  // By value: the one that it is the new value of, and the step that makes its new value; -1: there is none.
+  std::vector<int> replaces_, replacedIn_;
+  const Lists readers_; // steps that read it or a view of it
 };
 
 } // namespace

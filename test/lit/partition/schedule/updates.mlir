@@ -2,14 +2,14 @@
 
 // Parameters and states are kept: writing their new values allocates nothing.
 
-// The new statistic is written into the state's memory at once; an equal result that is no update waits for its turn.
+// The new statistic takes the state's memory as soon as nothing else reads the old one.
 // CHECK-LABEL: func.func @train
 func.func @train(%x: tensor<8x4xf32> {graph.role = "input"},
                  %m: tensor<4xf32> {graph.role = "state", graph.update = 1 : i64})
     -> (tensor<16x4xf32>, tensor<4xf32>, tensor<4xf32>) {
-  // CHECK-NEXT: %[[UPDATE:.*]] = graph.exp %arg1
   // CHECK-NEXT: %[[WIDE:.*]] = graph.concat %arg0, %arg0
   // CHECK-NEXT: %[[PLAIN:.*]] = graph.neg %arg1
+  // CHECK-NEXT: %[[UPDATE:.*]] = graph.exp %arg1
   // CHECK-NEXT: return %[[WIDE]], %[[UPDATE]], %[[PLAIN]]
   %b = graph.concat %x, %x {dim = 0 : i64} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
   %p = graph.neg %m : (tensor<4xf32>) -> tensor<4xf32>
