@@ -12,10 +12,10 @@
 // "cheap": results of elementwise operators are recomputed if the operands are kept anyway, or are smaller.
 // "full":  the forward half is cut into segments at places that few bytes cross. The values that cross a cut are kept,
 //          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
-//          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
-//          the bytes of the largest segment. The option `segments` selects the segments that run again. A segment
-//          cannot be divided between the stages of a pipeline: `stages` asks for a multiple of so many segments, so
-//          that even stages are possible. Segments also end where stages do that the model file gives.
+//          sublinear memory cost", 2016). SegmentCuts.h says which cuts. The option `segments` selects the segments
+//          that run again. A segment cannot be divided between the stages of a pipeline: `stages` asks for a multiple
+//          of so many segments, so that even stages are possible. Segments also end where stages do that the model
+//          file gives.
 //
 // The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
 // Small values (statistics) are kept, so that no sum over ranks runs twice.
@@ -51,9 +51,9 @@ namespace tessera::compiler {
 
 namespace {
 
-/// A value is kept if it has less than 1 / kSmall of the bytes of the largest one; if it is cheap, of a usual one.
+/// A value is kept if it has less than 1 / kSmall of the bytes of a usual one.
 constexpr int64_t kSmall = 32;
-/// The most segments that are tried, if there are no more stages. More would gain nothing on known networks.
+/// The most segments that are tried for the stages of a pipeline, if there are no more stages.
 constexpr int kMaxSegments = 64;
 
 int64_t bytesOf(Value v) {
@@ -76,28 +76,26 @@ public:
       bool backward = op.hasAttr(kGradOfAttr);
       for (Value v : op.getOperands())
         backward |= v.getDefiningOp() && !position_.contains(v.getDefiningOp());
-      if (backward)
+      if (backward || unread_.contains(&op))
         continue;
       position_[&op] = int(forward_.size());
       forward_.push_back(&op);
-      for (Value v : op.getResults())
-        largest_ = std::max(largest_, bytesOf(v));
     }
+    small_ = usualBytes() / kSmall;
   }
 
   void cheap() {
-    const int64_t small = usualBytes() / kSmall;
     DenseSet<Value> kept;
     SmallVector<Value> candidates;
     for (Operation *op : forward_)
       for (Value v : op->getResults())
         if (readBackward(v)) {
-          if (isCheap(op) && !isAtHand(v) && bytesOf(v) >= small && forwardReaders(v) < 2)
+          if (isCheap(op) && !isAtHand(v) && bytesOf(v) >= small_ && forwardReaders(v) < 2)
             candidates.push_back(v);
           else
             kept.insert(v);
         }
-    const auto isKept = [&](Value v) { return isAtHand(v) || bytesOf(v) < small || kept.contains(v); };
+    const auto isKept = [&](Value v) { return isAtHand(v) || bytesOf(v) < small_ || kept.contains(v); };
     std::vector<std::pair<Value, DenseSet<Value>>> chosen; // with what they are computed from
     for (Value v : candidates) {
       DenseSet<Value> leaves = leavesOf(v, [&](Value u) { return isKept(u) || !isCheap(u.getDefiningOp()); });
@@ -202,7 +200,7 @@ private:
     return !op || op->hasTrait<OpTrait::ConstantLike>() || shared_.contains(op);
   }
   /// Whether the value takes little memory, or is in memory anyway.
-  bool alwaysKept(Value v) const { return isAtHand(v) || bytesOf(v) * kSmall < largest_; }
+  bool alwaysKept(Value v) const { return isAtHand(v) || bytesOf(v) < small_; }
   /// Values of at least so many bytes have half of all the bytes that the backward half reads.
   int64_t usualBytes() const {
     std::vector<int64_t> bytes;
@@ -282,18 +280,20 @@ private:
     for (size_t i = 0; i < n; ++i) {
       kept[i + 1] = kept[i];
       for (Value v : forward_[i]->getResults()) {
-        if (alwaysKept(v) || isView(forward_[i]))
+        const int last = lastForwardReader(v);
+        if (alwaysKept(v) || isView(forward_[i]) || last > int(n)) // results are in memory whatever is cut
           continue;
         if (readBackward(v))
           kept[i + 1] += bytesOf(v);
-        int last = std::min<int>(lastForwardReader(v), int(n) - 1);
         for (int p = int(i) + 1; p <= last; ++p)
           crossing[p] += bytesOf(v);
       }
     }
+    if (stages_ == 1)
+      return cutForFewestBytes(kept, crossing);
     std::vector<int> best;
     int64_t least = kept[n];
-    for (int segments = std::max(2, stages_); segments <= std::max(kMaxSegments, stages_); segments += stages_) {
+    for (int segments = stages_; segments <= std::max(kMaxSegments, stages_); segments += stages_) {
       // As many segments as stages are the stages. Of several for each stage the search for stages makes even ones.
       const std::vector<int> cuts =
           segments == stages_ ? cutEvenly(work, crossing, segments) : cutByBytes(kept, crossing, segments);
@@ -373,7 +373,7 @@ private:
   DenseMap<Operation *, int> position_; // in forward_; looked up only
   DenseSet<Operation *> shared_;        // by all micro-batches: computed once and kept for them; looked up only
   DenseSet<Operation *> unread_;        // by anything that is read; looked up only
-  int64_t largest_ = 0;
+  int64_t small_ = 0;                   // values of fewer bytes are kept
 };
 
 /// Of attention that runs twice, one run makes the statistics that the gradient reads. The other need not write them.

@@ -1,7 +1,8 @@
 // A segment cannot be divided between the stages of a pipeline: of eight stages each begins with one, and each layer's
-// result is kept. Without stages four segments take the least memory.
+// result is kept. Without stages the segments are shorter towards the end, where
+// what crosses more cuts is in memory as well.
 // RUN: tessera-opt --graph-recompute="level=full stages=8" %s | FileCheck %s --check-prefix=EIGHT --implicit-check-not=again/a
-// RUN: tessera-opt --graph-recompute=level=full %s | FileCheck %s --check-prefix=FOUR
+// RUN: tessera-opt --graph-recompute=level=full %s | FileCheck %s --check-prefix=FEWEST
 
 // EIGHT: "again/m6"
 // EIGHT: "again/m5"
@@ -10,10 +11,16 @@
 // EIGHT: "again/m2"
 // EIGHT: "again/m1"
 // EIGHT: "again/m0"
-// FOUR: "again/a5"
-// FOUR: "again/a4"
-// FOUR: "again/a2"
-// FOUR: "again/a0"
+// FEWEST: "again/m6"
+// FEWEST: "again/a4"
+// FEWEST-NEXT: "again/m5"
+// FEWEST: "again/a2"
+// FEWEST-NEXT: "again/m3"
+// FEWEST-NEXT: "again/a3"
+// FEWEST: "again/m0"
+// FEWEST-NEXT: "again/a0"
+// FEWEST-NEXT: "again/m1"
+// FEWEST-NEXT: "again/a1"
 func.func @train(%x: tensor<64x64xf32> {graph.role = "input", graph.name = "x"}, %w: tensor<64x64xf32> {graph.role = "parameter", graph.name = "w"}) -> tensor<64x64xf32> {
   %m0 = graph.matmul %x, %w {graph.name = "m0"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   %a0 = graph.tanh %m0 {graph.name = "a0"} : (tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -7,6 +7,7 @@
 #include <random>
 
 using tessera::compiler::cutEvenly;
+using tessera::compiler::cutForFewestBytes;
 
 namespace {
 
@@ -33,6 +34,23 @@ double longestOf(const std::vector<double> &work, std::vector<int> cuts) {
   for (size_t i = 1; i < cuts.size(); ++i)
     longest = std::max(longest, work[size_t(cuts[i])] - work[size_t(cuts[i - 1])]);
   return longest;
+}
+
+/// The bytes in memory when the last part runs, and the most when one of the others runs again.
+struct Need {
+  int64_t last = 0, others = 0;
+};
+Need needOf(const std::vector<int64_t> &kept, const std::vector<int64_t> &crossing, const std::vector<int> &cuts) {
+  Need need;
+  int64_t before = 0;
+  size_t begin = 0;
+  for (int cut : cuts) {
+    need.others = std::max(need.others, before + kept[size_t(cut)] - kept[begin] + crossing[size_t(cut)]);
+    before += crossing[size_t(cut)];
+    begin = size_t(cut);
+  }
+  need.last = before + kept.back() - kept[begin];
+  return need;
 }
 
 } // namespace
@@ -86,4 +104,50 @@ TEST_CASE("too few places give fewer parts") {
   CHECK(cutEvenly({0, 1, 2}, {0, 4, 0}, 4) == std::vector<int>{1});
   CHECK(cutEvenly({0, 1}, {0, 0}, 3).empty());
   CHECK(cutEvenly({0, 0, 0}, {0, 1, 0}, 1).empty());
+}
+
+TEST_CASE("cuts for the fewest bytes: the example of the header") {
+  CHECK(cutForFewestBytes({0, 4, 8, 12, 62}, {0, 1, 1, 1, 0}) == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("cuts that gain nothing are none") {
+  CHECK(cutForFewestBytes({0, 4, 8}, {0, 9, 0}).empty());
+  CHECK(cutForFewestBytes({0, 8}, {0, 0}).empty());
+  CHECK(cutForFewestBytes({0, 0, 0}, {0, 0, 0}).empty());
+}
+
+TEST_CASE("no cuts have fewer bytes, where each place is as good as its neighbours") {
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return int64_t(random() % unsigned(n)); };
+  int cutOnes = 0;
+  for (int run = 0; run < 300; ++run) {
+    const int n = 3 + int(below(8));
+    std::vector<int64_t> kept{0}, crossing(size_t(n) + 1, 1 + below(12));
+    crossing.front() = crossing.back() = 0;
+    for (int i = 0; i < n; ++i)
+      kept.push_back(kept.back() + below(i + 1 == n ? 60 : 20));
+    int64_t least = kept.back(), leastOthers = kept.back();
+    std::vector<Need> all;
+    for (unsigned set = 1; set < 1u << (n - 1); ++set) {
+      std::vector<int> cuts;
+      for (int i = 1; i < n; ++i)
+        if (set >> (i - 1) & 1)
+          cuts.push_back(i);
+      all.push_back(needOf(kept, crossing, cuts));
+      least = std::min(least, std::max(all.back().last, all.back().others));
+    }
+    for (const Need &need : all)
+      if (need.last <= least + least / 20)
+        leastOthers = std::min(leastOthers, need.others);
+    const std::vector<int> cuts = cutForFewestBytes(kept, crossing);
+    INFO("run " << run);
+    REQUIRE(cuts.empty() == (least >= kept.back()));
+    if (cuts.empty())
+      continue;
+    ++cutOnes;
+    const Need need = needOf(kept, crossing, cuts);
+    CHECK(need.last <= least + least / 20);
+    CHECK(need.others == leastOthers);
+  }
+  CHECK(cutOnes > 100);
 }
