@@ -15,12 +15,6 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 
-Paths raisedPaths(const TaskGraph &graph) {
-  Paths paths = longestPaths(graph);
-  raisePaths(graph, paths);
-  return paths;
-}
-
 /// A section of a program: its steps, in dependence order.
 class Part {
 public:

@@ -112,11 +112,7 @@ int64_t boundOfPool(const TaskGraph &graph, const Paths &paths, int pool) {
 
 } // namespace
 
-int64_t lowerBound(const TaskGraph &graph) {
-  Paths paths = longestPaths(graph);
-  raisePaths(graph, paths);
-  return lowerBound(graph, paths);
-}
+int64_t lowerBound(const TaskGraph &graph) { return lowerBound(graph, raisedPaths(graph)); }
 
 int64_t lowerBound(const TaskGraph &graph, const Paths &paths) {
   int64_t best = 0, edges = 0;

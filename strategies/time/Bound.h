@@ -17,7 +17,7 @@ namespace tessera::strategies {
 
 /// Requires a graph that passes checkTaskGraph.
 int64_t lowerBound(const TaskGraph &graph);
-/// The same, where the paths are known: longestPaths(), raised (RaisePaths.h).
+/// The same, where raisedPaths() (RaisePaths.h) are known.
 int64_t lowerBound(const TaskGraph &graph, const Paths &paths);
 
 } // namespace tessera::strategies

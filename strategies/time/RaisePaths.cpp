@@ -211,4 +211,10 @@ void raisePaths(const TaskGraph &graph, Paths &paths) {
     paths.tail[t] = behind.head[t] + graph.tasks[t].duration;
 }
 
+Paths raisedPaths(const TaskGraph &graph) {
+  Paths paths = longestPaths(graph);
+  raisePaths(graph, paths);
+  return paths;
+}
+
 } // namespace tessera::strategies

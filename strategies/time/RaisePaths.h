@@ -19,6 +19,8 @@ namespace tessera::strategies {
 /// Raises heads and tails; each still holds in every schedule. Takes some tens of millions of steps at most: a graph
 /// that needs more keeps its paths. (13,000 tasks with three needs each take 10 million a pass.)
 void raisePaths(const TaskGraph &graph, Paths &paths);
+/// The longest paths, raised.
+Paths raisedPaths(const TaskGraph &graph);
 
 } // namespace tessera::strategies
 

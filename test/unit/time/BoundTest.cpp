@@ -16,12 +16,6 @@ int64_t bestOfAll(const TaskGraph &graph) {
   return bestOfAll(graph, placed, start, -1);
 }
 
-Paths raised(const TaskGraph &graph) {
-  Paths paths = longestPaths(graph);
-  raisePaths(graph, paths);
-  return paths;
-}
-
 /// Two kernels, and two messages that need both.
 TaskGraph twoAndTwo() {
   TaskGraph graph;
@@ -34,7 +28,7 @@ TaskGraph twoAndTwo() {
 
 TEST_CASE("what comes before a task on one resource comes one after the other") {
   TaskGraph graph = twoAndTwo();
-  const Paths paths = raised(graph);
+  const Paths paths = raisedPaths(graph);
   CHECK(paths.head == std::vector<int64_t>{0, 0, 20, 20}); // d: 3 behind b, which may be the first
   CHECK(paths.tail == std::vector<int64_t>{30, 30, 10, 10});
   CHECK(lowerBound(graph) == 40);
@@ -45,7 +39,7 @@ TEST_CASE("what comes before a task on one resource comes one after the other") 
   graph.tasks.push_back({"start", 2, {}, {}});
   graph.tasks.push_back({"between", 4, {}, {{2}, {3}}});
   graph.tasks.push_back({"end", 1, {}, {{5}}});
-  const Paths more = raised(graph);
+  const Paths more = raisedPaths(graph);
   CHECK(more.head == std::vector<int64_t>{7, 9, 27, 27, 0, 47, 51});
   CHECK(lowerBound(graph) == 52);
   CHECK(bestOfAll(graph) == 52);
@@ -57,7 +51,7 @@ TEST_CASE("of the tasks before a task the late ones may say more than all") {
   graph.tasks = {{"first", 1, {0}, {}},         {"message", 50, {1}, {{0}}},       {"a", 10, {0}, {{1}}},
                  {"b", 10, {0}, {{1}}},         {"their sum", 5, {1}, {{2}, {3}}}, {"another", 5, {1}, {{2}, {3}}},
                  {"update", 1, {0}, {{4}, {5}}}};
-  CHECK(raised(graph).head[4] == 71); // with the first, whose head is 0, all of the processor takes 21
+  CHECK(raisedPaths(graph).head[4] == 71); // with the first, whose head is 0, all of the processor takes 21
   CHECK(lowerBound(graph) == bestOfAll(graph));
 }
 
@@ -76,7 +70,7 @@ TEST_CASE("no order of a small problem is shorter than the bound") {
     INFO("problem " << i);
     const int64_t bound = lowerBound(graph);
     CHECK(bound <= best);
-    const Paths before = longestPaths(graph), after = raised(graph);
+    const Paths before = longestPaths(graph), after = raisedPaths(graph);
     bool raises = false;
     for (size_t t = 0; t < graph.tasks.size(); ++t) {
       CHECK(after.head[t] >= before.head[t]);
@@ -106,7 +100,7 @@ TEST_CASE("of large problems, too, heads and tails hold in every schedule") {
       graph.tasks.push_back(std::move(task));
     }
     REQUIRE(checkTaskGraph(graph).empty());
-    const Paths before = longestPaths(graph), paths = raised(graph);
+    const Paths before = longestPaths(graph), paths = raisedPaths(graph);
     Decoder decoder(graph);
     REQUIRE(decoder.greedy(before.tail));
     size_t broken = 0, higher = 0;
@@ -124,5 +118,5 @@ TEST_CASE("a graph that would take too long keeps its paths") {
   TaskGraph graph = twoAndTwo();
   while (graph.tasks.size() < 100'000)
     graph.tasks.push_back({"", 1, {0}, {{int(graph.tasks.size()) - 1}}});
-  CHECK(raised(graph).head == longestPaths(graph).head);
+  CHECK(raisedPaths(graph).head == longestPaths(graph).head);
 }
