@@ -274,9 +274,6 @@ private:
   std::vector<int> chooseCuts() const {
     size_t n = forward_.size();
     std::vector<int64_t> crossing(n + 1, 0), kept(n + 1, 0); // kept: backward reads it, up to here
-    std::vector<double> work(n + 1, 0);
-    for (size_t i = 0; i < n; ++i)
-      work[i + 1] = work[i] + workOf(forward_[i]);
     for (size_t i = 0; i < n; ++i) {
       kept[i + 1] = kept[i];
       for (Value v : forward_[i]->getResults()) {
@@ -291,6 +288,9 @@ private:
     }
     if (stages_ == 1)
       return cutForFewestBytes(kept, crossing);
+    std::vector<double> work(n + 1, 0);
+    for (size_t i = 0; i < n; ++i)
+      work[i + 1] = work[i] + workOf(forward_[i]);
     std::vector<int> best;
     int64_t least = kept[n];
     for (int segments = stages_; segments <= std::max(kMaxSegments, stages_); segments += stages_) {
