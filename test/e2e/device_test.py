@@ -503,7 +503,8 @@ def a_slow_device_is_named(c):
     """The slow device's kernels take longer, and the other device waits in collectives: in recorded graphs, and step by step."""
     plan = c.network(lambda net, x: net.linear(net.linear(x, "first", 4, 8), "second", 8, 4), "--mesh", "data=2", "--mode", "data")
     data = c.numbers(np.ones((5 * BATCH, 4), np.float32))
-    log, steps, losses = c.folder / "log.jsonl", 40, []
+    # A rank is named from half a second of steps on. The slow device needs 2 ms more for each of six kernels of a step.
+    log, steps, losses = c.folder / "log.jsonl", 80, []
     slow = {"TESSERA_EMULATOR_FAIL": "slow:1"}
     for options in ((), ("--no-graphs",), ("--trace", f"steps=1:{steps}", "--trace-file", c.folder / "trace.json")):
         log.unlink(missing_ok=True)
