@@ -361,6 +361,7 @@ private:
       made.insert(copy);
       copy->setAttr(kNameAttr, builder.getStringAttr("again/" + nameOf(op)));
       copy->setAttr(kGradOfAttr, builder.getStringAttr(nameOf(op)));
+      copy->setAttr(kAgainAttr, builder.getUnitAttr());
     }
     for (Value v : values)
       v.replaceUsesWithIf(mapping.lookup(v),

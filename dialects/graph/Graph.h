@@ -73,6 +73,7 @@ namespace tessera::graph {
 // Discardable attributes. On operators:
 inline constexpr llvm::StringLiteral kNameAttr = "graph.name";      // the node's name in the model file
 inline constexpr llvm::StringLiteral kGradOfAttr = "graph.grad_of"; // name of the operator it is a gradient of
+inline constexpr llvm::StringLiteral kAgainAttr = "graph.again";    // recomputation has made it
 // On function arguments and results:
 inline constexpr llvm::StringLiteral kRoleAttr = "graph.role";
 inline constexpr llvm::StringLiteral kUpdateAttr =

@@ -226,7 +226,8 @@ private:
       add(before_[i]);
       stepOf_.push_back(
           flow_.addStep(program_.operators[i].cls->part, reads_[i], makes_[i],
-                        graph::microBatches(program_.operators[i].op) ? graph::Section::Body : graph::Section::Begin));
+                        graph::microBatches(program_.operators[i].op) ? graph::Section::Body : graph::Section::Begin,
+                        graph::halfOf(program_.operators[i].op)));
       add(behind_[i]);
     }
     add(before_.back());

@@ -18,11 +18,15 @@ int DataFlow::addValue(dist::Shape shape, int64_t bytes, bool kept) {
   return int(values.size()) - 1;
 }
 
-int DataFlow::addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section) {
+Half halfOf(Operation *op) {
+  return op->hasAttr(kAgainAttr) ? Half::Again : op->hasAttr(kGradOfAttr) ? Half::Backward : Half::Forward;
+}
+
+int DataFlow::addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section, Half half) {
   const int step = int(steps.size());
   for (int value : makes)
     values[value].maker = step;
-  steps.push_back({part, {reads.begin(), reads.end()}, {makes.begin(), makes.end()}, section});
+  steps.push_back({part, {reads.begin(), reads.end()}, {makes.begin(), makes.end()}, section, half});
   return step;
 }
 
@@ -97,7 +101,7 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
       makes.push_back(exchanged[size_t(section)] = flow.addValue({}, 0));
       tensors.push_back(Value());
     }
-    flow.addStep(loopPart(&op), reads, makes, section);
+    flow.addStep(loopPart(&op), reads, makes, section, halfOf(&op));
     operators.push_back(&op);
   }
   for (Value v : block.getTerminator()->getOperands())

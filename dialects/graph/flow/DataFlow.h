@@ -45,6 +45,11 @@ inline constexpr size_t kSections = size_t(Section::End) + 1;
 /// Whether the section runs once for each micro-batch.
 inline bool inBody(Section section) { return section != Section::Begin && section != Section::End; }
 
+/// What an operator belongs to. What recomputation makes again runs in the backward half, and its operands may be there
+/// long before.
+enum class Half : uint8_t { Forward, Backward, Again };
+Half halfOf(mlir::Operation *op);
+
 struct DataFlow {
   struct Value {
     dist::Shape shape;
@@ -59,6 +64,7 @@ struct DataFlow {
     llvm::SmallVector<int, 4> reads;
     llvm::SmallVector<int, 2> makes;
     Section section = Section::Begin;
+    Half half = Half::Forward;
   };
   std::vector<Value> values;
   std::vector<Step> steps;
@@ -66,7 +72,8 @@ struct DataFlow {
   std::vector<std::pair<int, int>> updates; // values, and the new values that they get
 
   int addValue(dist::Shape shape, int64_t bytes, bool kept = false);
-  int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section = Section::Begin);
+  int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes, Section section = Section::Begin,
+              Half half = Half::Forward);
   /// The value whose bytes this one shows; itself where it is no view.
   int root(int value) const;
   /// For every value the steps that read it, once per read. The number of steps stands for the end of the program.

@@ -159,6 +159,10 @@ private:
     return found;
   }
 
+  bool has(int g, Half half) const {
+    return llvm::any_of(members_[g], [&](int member) { return step(member).half == half; });
+  }
+
   bool mayMerge(int a, int b, const dist::Shape &domain) {
     if (a == b || members_[a].size() + members_[b].size() > kMaxMembers)
       return false;
@@ -168,6 +172,9 @@ private:
         return false;
     }
     if (step(members_[a].front()).section != step(members_[b].front()).section)
+      return false;
+    // What is made again beside what made it first would have been kept.
+    if ((has(a, Half::Again) && has(b, Half::Forward)) || (has(a, Half::Forward) && has(b, Half::Again)))
       return false;
     for (int g : {a, b})
       for (int member : members_[g])
@@ -339,7 +346,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
       continue;
     first.push_back(s);
     if (!isFusable(step.part)) {
-      looped.addStep(step.part, step.reads, step.makes, step.section);
+      looped.addStep(step.part, step.reads, step.makes, step.section, step.half);
       continue;
     }
     llvm::SetVector<int> inputs;

@@ -5,12 +5,12 @@
 // chosen strategies, the search for the global program.
 //
 // Operators of one iteration domain become one loop: producers with their consumers, and operators that read the same
-// tensor (both sums of BatchNorm's backward pass in one loop), unless it is a single number and they wait for different
-// loops. Loops do not cross sections (Sections.h). Operators are
-// visited in program order. Each joins the loops with which it shares whole tensors, if the graph of loops stays
-// acyclic. This is the greedy algorithm of Kennedy and McKinley, "Maximizing loop parallelism and improving data
-// locality via loop fusion and distribution" (1993). Loops keep a topological order, so that a test for cycles looks
-// only at what lies between two loops.
+// tensor (both sums of BatchNorm's backward pass in one loop), unless it is a single number and they wait for
+// different loops. Loops do not cross sections (Sections.h). What recomputation makes again shares none with the
+// forward half, which would keep it until then. Operators are visited in program order. Each joins the loops with
+// which it shares whole tensors, if the graph of loops stays acyclic. This is the greedy algorithm of Kennedy and
+// McKinley, "Maximizing loop parallelism and improving data locality via loop fusion and distribution" (1993). Loops
+// keep a topological order, so that a test for cycles looks only at what lies between two loops.
 //
 //   relu: Points      reduce_sum: Reduction      broadcast: Free      matmul: None      transpose: None
 //

@@ -144,7 +144,7 @@ MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int
   for (int s = 0; s < int(program.steps.size()); ++s) {
     const DataFlow::Step &step = program.steps[s];
     if (messageOf[s] < 0) {
-      merged.addStep(step.part, step.reads, step.makes, step.section);
+      merged.addStep(step.part, step.reads, step.makes, step.section, step.half);
     } else {
       const std::vector<int> &message = messages[size_t(messageOf[s])];
       if (message.front() != s)

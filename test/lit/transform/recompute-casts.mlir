@@ -3,7 +3,7 @@
 // A gradient reads %m0 in another type. The cast stands among the gradients, as a lower precision makes it: it is no
 // part of the forward half, which would keep %m0 until then.
 // CHECK: graph.mul {{.*}} {graph.name = "loss"
-// CHECK: %[[M:.*]] = graph.matmul %arg0, %arg1 {graph.grad_of = "m0", graph.name = "again/m0"}
+// CHECK: %[[M:.*]] = graph.matmul %arg0, %arg1 {graph.again, graph.grad_of = "m0", graph.name = "again/m0"}
 // CHECK: graph.cast %[[M]] {graph.grad_of = "m0", graph.name = "m0/cast"}
 // CHECK: return
 func.func @train(%x: tensor<64x64xf32> {graph.role = "input", graph.name = "x"}, %w: tensor<64x64xf32> {graph.role = "parameter", graph.name = "w"}) -> tensor<64x64xf64> {

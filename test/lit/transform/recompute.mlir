@@ -8,14 +8,14 @@
 // CHEAP-LABEL: func.func @train
 // CHEAP: %[[M:.*]] = graph.matmul %arg0, %arg1 {graph.name = "m0"}
 // CHEAP: graph.mul {{.*}} {graph.name = "loss"
-// CHEAP: %[[A1:.*]] = graph.tanh {{.*}} {graph.grad_of = "a1", graph.name = "again/a1"}
+// CHEAP: %[[A1:.*]] = graph.tanh {{.*}} {graph.again, graph.grad_of = "a1", graph.name = "again/a1"}
 // CHEAP: graph.mul %{{.*}}, %[[A1]] {graph.grad_of = "a1"
-// CHEAP: %[[A0:.*]] = graph.tanh %[[M]] {graph.grad_of = "a0", graph.name = "again/a0"}
+// CHEAP: %[[A0:.*]] = graph.tanh %[[M]] {graph.again, graph.grad_of = "a0", graph.name = "again/a0"}
 // CHEAP: graph.mul %{{.*}}, %[[A0]] {graph.grad_of = "a0"
 // FULL-LABEL: func.func @train
 // FULL: graph.mul {{.*}} {graph.name = "loss"
 // FULL-NOT: again/m1
-// FULL: graph.matmul %arg0, %arg1 {graph.grad_of = "m0", graph.name = "again/m0"}
+// FULL: graph.matmul %arg0, %arg1 {graph.again, graph.grad_of = "m0", graph.name = "again/m0"}
 // FULL: graph.name = "again/a0"
 // FULL-NOT: again/m1
 // FULL: return
