@@ -131,62 +131,63 @@ void timeConv(const KernelCall &call, const Options &o, Best &best) {
     high.push_back((g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d]);
   }
   const plan::DType type = call.inputs[0].dtype;
-  const auto direct = dnnl::algorithm::convolution_direct;
-  for (const char *layout : {"plain", "channels last", "own layout"}) {
-    auto lay = [&](const TensorView &view, plan::DType as) {
-      return layout[0] == 'p'   ? plain(view.shape, as)
-             : layout[0] == 'c' ? channelsLast(view.shape, as)
-                                : anyLayout(plain(view.shape, as));
-    };
-    const memory::desc wd = anyLayout(plain(weights, w.dtype));
-    try {
-      auto forward = describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, direct,
-                                                                  lay(x, type), anyLayout(plain(weights, type)),
-                                                                  lay(result, type), strides, dilations, low, high);
-      if (input) {
-        timeAll<dnnl::convolution_backward_data>(
-            call,
-            [&](const Wanted &wanted) {
-              return describeGradientWith<dnnl::convolution_backward_data>(
-                  wanted, forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
-            },
-            [](const auto &pd) {
-              return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
-                                                               {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                               {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
-            },
-            layout, o, best);
-      } else if (weight) {
-        timeAll<dnnl::convolution_backward_weights>(
-            call,
-            [&](const Wanted &wanted) {
-              return describeGradientWith<dnnl::convolution_backward_weights>(
-                  wanted, forward, direct, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
-            },
-            [](const auto &pd) {
-              return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
-                                                               {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
-                                                               {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
-            },
-            layout, o, best);
-      } else {
-        timeAll<dnnl::convolution_forward>(
-            call,
-            [&](const Wanted &wanted) {
-              return describePrimitiveWith<dnnl::convolution_forward>(wanted, dnnl::prop_kind::forward_training, direct,
-                                                                      lay(x, x.dtype), wd, lay(result, result.dtype),
-                                                                      strides, dilations, low, high);
-            },
-            [](const auto &pd) {
-              return std::vector<std::pair<int, memory::desc>>{
-                  {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}};
-            },
-            layout, o, best);
+  for (const auto algorithm : {dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd})
+    for (const char *layout : {"plain", "channels last", "own layout"}) {
+      auto lay = [&](const TensorView &view, plan::DType as) {
+        return layout[0] == 'p'   ? plain(view.shape, as)
+               : layout[0] == 'c' ? channelsLast(view.shape, as)
+                                  : anyLayout(plain(view.shape, as));
+      };
+      const memory::desc wd = anyLayout(plain(weights, w.dtype));
+      try {
+        auto forward = describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm,
+                                                                    lay(x, type), anyLayout(plain(weights, type)),
+                                                                    lay(result, type), strides, dilations, low, high);
+        if (input) {
+          timeAll<dnnl::convolution_backward_data>(
+              call,
+              [&](const Wanted &wanted) {
+                return describeGradientWith<dnnl::convolution_backward_data>(
+                    wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+              },
+              [](const auto &pd) {
+                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                                                                 {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                                 {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
+              },
+              layout, o, best);
+        } else if (weight) {
+          timeAll<dnnl::convolution_backward_weights>(
+              call,
+              [&](const Wanted &wanted) {
+                return describeGradientWith<dnnl::convolution_backward_weights>(
+                    wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+              },
+              [](const auto &pd) {
+                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
+                                                                 {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
+                                                                 {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
+              },
+              layout, o, best);
+        } else {
+          timeAll<dnnl::convolution_forward>(
+              call,
+              [&](const Wanted &wanted) {
+                return describePrimitiveWith<dnnl::convolution_forward>(
+                    wanted, dnnl::prop_kind::forward_training, algorithm, lay(x, x.dtype), wd,
+                    lay(result, result.dtype), strides, dilations, low, high);
+              },
+              [](const auto &pd) {
+                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
+                                                                 {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                                 {DNNL_ARG_DST, pd.dst_desc()}};
+              },
+              layout, o, best);
+        }
+      } catch (const dnnl::error &) {
+        continue; // oneDNN has no kernel for this layout
       }
-    } catch (const dnnl::error &) {
-      continue; // oneDNN has no kernel for this layout
     }
-  }
 }
 
 /// One matrix of a product, with leading batch dimensions of 1 where it is broadcast.

@@ -26,6 +26,10 @@ void useThreads(int threads) {
     omp_set_num_threads(threads);
 }
 
+static memory::desc rowMajor(const memory::dims &dims, memory::data_type type) {
+  return memory::desc(dims, type, rowMajorStrides(Shape(dims.begin(), dims.end())));
+}
+
 memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {
   using tag = memory::format_tag;
   const memory::data_type type = dnnlType(view.dtype);
@@ -35,8 +39,7 @@ memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {
       dims[0] /= groups;
       dims.insert(dims.begin(), groups);
     }
-    Shape strides = rowMajorStrides(Shape(dims.begin(), dims.end()));
-    return memory::desc(dims, type, memory::dims(strides.begin(), strides.end()));
+    return rowMajor(dims, type);
   }
   size_t i = view.shape.size() - 3;
   const auto &inner = view.layout.inner;
@@ -104,7 +107,18 @@ void DnnlKernel::operand(int argument, const TensorView &view, const memory::des
       o.offset = take(wanted.get_size());
     }
     const memory &from = output ? o.wanted : o.user, &to = output ? o.user : o.wanted;
-    dnnl::reorder::primitive_desc pd(dnnlEngine(), from.get_desc(), dnnlEngine(), to.get_desc(), dnnlAttributes());
+    const auto describe = [](const memory::desc &from, const memory::desc &to, const dnnl::primitive_attr &attributes,
+                             bool mayLack) {
+      return dnnl::reorder::primitive_desc(dnnlEngine(), from, dnnlEngine(), to, attributes, mayLack);
+    };
+    auto pd = describe(from.get_desc(), to.get_desc(), dnnlAttributes(), o.edition != nullptr);
+    // oneDNN transforms weights for Winograd's algorithm from row-major ones alone, and needs memory of its own. That
+    // is done once.
+    if (!pd) {
+      o.between = rowMajor(dimsOf(user), typeOf(user));
+      o.first = dnnl::reorder(describe(user, o.between, {}, false));
+      pd = describe(o.between, wanted, {}, false);
+    }
     o.reorder = dnnl::reorder(pd);
   }
   operands_.emplace(argument, std::move(o));
@@ -157,7 +171,14 @@ Status DnnlKernel::run(std::byte *scratch) {
     place(scratch);
     for (auto &[argument, o] : operands_)
       if (o.reordered && !o.output && (!o.edition || o.held != *o.edition)) {
-        o.reorder.execute(stream_, o.user, o.wanted);
+        if (o.first) {
+          memory between(o.between, dnnlEngine());
+          o.first.execute(stream_, o.user, between);
+          o.reorder.execute(stream_, between, o.wanted);
+          stream_.wait();
+        } else {
+          o.reorder.execute(stream_, o.user, o.wanted);
+        }
         if (o.edition)
           o.held = *o.edition;
       }

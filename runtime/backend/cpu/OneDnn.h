@@ -60,6 +60,8 @@ private:
   struct Operand {
     dnnl::memory user, wanted; // the same object where no reorder is needed
     dnnl::reorder reorder;
+    dnnl::reorder first; // with `reorder`, where that takes only what is in `between`; else empty
+    dnnl::memory::desc between;
     bool reordered = false, output = false;
     size_t offset = 0;                 // of `wanted` in scratch
     const uint64_t *edition = nullptr; // `wanted` has memory of its own, and holds the contents of edition `held`
