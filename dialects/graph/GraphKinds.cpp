@@ -5,6 +5,7 @@
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/InPlace.h"
 #include "dialects/graph/OperandParts.h"
+#include "runtime/support/Winograd.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -45,6 +46,21 @@ bool isWidening(Operation *op) { return widening(op) > 0; }
 bool isNarrowing(Operation *op) { return widening(op) < 0; }
 
 bool roundsAlike(Operation *op) { return llvm::isa<NegOp, AbsOp, ReluOp, MaxOp, MinOp, SelectOp>(op); }
+
+StringRef rateKind(Operation *op, ArrayRef<dist::Shape> operands, ArrayRef<dist::Shape> results) {
+  const auto isLarge = [](auto conv, const dist::Shape &w, const dist::Shape &y) {
+    const auto ones = [](ArrayRef<int64_t> values) { return llvm::all_of(values, [](int64_t v) { return v == 1; }); };
+    return w.size() == 4 && w[2] == 3 && w[3] == 3 && conv.getGroups() == 1 && ones(conv.getStrides()) &&
+           ones(conv.getDilations()) &&
+           suitsWinograd({.images = y[0], .points = y[2] * y[3], .inputs = w[1], .outputs = w[0]});
+  };
+  const bool large = llvm::TypeSwitch<Operation *, bool>(op)
+                         .Case([&](ConvOp conv) { return isLarge(conv, operands[1], results[0]); })
+                         .Case([&](ConvInputGradOp conv) { return isLarge(conv, operands[1], operands[0]); })
+                         .Case([&](ConvWeightGradOp conv) { return isLarge(conv, results[0], operands[1]); })
+                         .Default([](Operation *) { return false; });
+  return large ? "large 3x3" : "";
+}
 
 std::optional<int64_t> microBatches(Operation *op) {
   if (auto rows = llvm::dyn_cast<MicroRowsOp>(op))

@@ -62,6 +62,11 @@ bool isAccumulated(mlir::Value result);
 /// addition to the sum so far.
 llvm::StringRef kernelOf(mlir::Operation *op);
 
+/// Kernels of one operator may compute at different rates by their shapes. The kind of such a kernel on these local
+/// shapes: "large 3x3" for convolutions that suit Winograd's algorithm in float32, else empty.
+llvm::StringRef rateKind(mlir::Operation *op, llvm::ArrayRef<dist::Shape> operands,
+                         llvm::ArrayRef<dist::Shape> results);
+
 /// An attribute of the operator, or of an operator in its region, is infinite. So its results may be infinite although
 /// its operands are finite.
 bool holdsInfinity(mlir::Operation *op);

@@ -348,7 +348,10 @@ double Topology::rate(int bits) const {
   return it != flops.end() ? it->second : flops.at(32);
 }
 
-double Topology::operatorRate(llvm::StringRef op, int bits) const {
+double Topology::operatorRate(llvm::StringRef op, int bits, llvm::StringRef kind) const {
+  if (bits == 32 && !kind.empty())
+    if (auto it = operators.find((op + " " + kind).str()); it != operators.end())
+      return it->second;
   auto it = operators.find(op.str());
   return it == operators.end() ? rate(bits) : it->second * rate(bits) / rate(32);
 }

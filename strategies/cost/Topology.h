@@ -10,7 +10,8 @@
 //     "devices": 16,                        // devices in the machine
 //     "flops": {"f64": 34e12, "f32": 67e12, "f16": 989e12},  // per second and device; f32 is required
 //     "loop_flops": 60e12,                  // optional: operations per second of loops; default: as flops
-//     "operators": {"graph.attention": 4e11},  // optional: of operators whose kernels do not compute as flops says
+//     "operators": {"graph.attention": 4e11},  // optional: of operators whose kernels do not compute as flops
+//                                           // says, and of kinds of them ("graph.conv large 3x3")
 //     "memory_bandwidth": 3.35e12,          // bytes per second and device
 //     "memory": "80GiB",                    // of one device: a number of bytes or text as --memory takes
 //     "launch": 4e-6,                       // seconds to start one kernel; default 0
@@ -100,8 +101,9 @@ struct Topology {
   double share(int64_t ranks) const;
   /// Operations per second for elements of `bits` bits: the entry, else that of the next wider type, else f32's.
   double rate(int bits) const;
-  /// The same for the kernel of an operator, and for loops.
-  double operatorRate(llvm::StringRef op, int bits) const;
+  /// The same for the kernel of an operator, or for a kind of its kernels (graph::rateKind) that has a rate of its own
+  /// in float32; and for loops.
+  double operatorRate(llvm::StringRef op, int bits, llvm::StringRef kind = "") const;
   double loopRate(int bits) const { return loopFlops > 0 ? loopFlops : rate(bits); }
   /// The link among the ranks of a group over these axes: the slowest that applies.
   Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;

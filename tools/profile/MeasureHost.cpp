@@ -132,27 +132,33 @@ llvm::Error timeAttention(Kernels &kernels, strategies::Topology &topology, cons
   return llvm::Error::success();
 }
 
-/// Convolutions as a residual network has them: most keep the height and width of their images, some halve them, and
-/// these are slower, their gradients above all. The rate is that of both together.
+/// Convolutions as a residual network has them: with windows of one point, with windows that halve height and width,
+/// which are slower, their gradients above all, and with windows of 3 x 3 that keep them, which have a rate of their
+/// own. The rate of the others is that of both together.
 llvm::Error timeConvolutions(Kernels &kernels, strategies::Topology &topology, const Progress &progress) {
   constexpr int64_t kBatch = 8, kChannels = 64, kSize = 32;
+  struct Convolution {
+    int64_t window, stride;
+    const char *kind;
+  };
   const std::string x = tensor({kBatch, kChannels, kSize, kSize}, "f32");
   std::map<std::string, Timed> sums;
-  for (int64_t stride : {1, 2}) {
+  for (const auto &[window, stride, kind] : {Convolution{1, 1, ""}, {3, 2, ""}, {3, 1, " large 3x3"}}) {
     const int64_t features = stride * kChannels, size = kSize / stride;
-    const std::string w = tensor({features, kChannels, 3, 3}, "f32"), y = tensor({kBatch, features, size, size}, "f32");
-    const std::string how = llvm::formatv("strides = array<i64: {0}, {0}>, pads = array<i64: 1, 1, 1, 1>, dilations = "
-                                          "array<i64: 1, 1>, groups = 1 : i64",
-                                          stride);
+    const std::string w = tensor({features, kChannels, window, window}, "f32"),
+                      y = tensor({kBatch, features, size, size}, "f32");
+    const std::string how = llvm::formatv("strides = array<i64: {0}, {0}>, pads = array<i64: {1}, {1}, {1}, {1}>, "
+                                          "dilations = array<i64: 1, 1>, groups = 1 : i64",
+                                          stride, window / 2);
     for (auto &[op, operands, result, sizes] :
          {std::tuple<std::string, std::vector<std::string>, std::string, std::string>{"graph.conv", {x, w}, y, ""},
           {"graph.conv_input_grad", {y, w}, x, llvm::formatv(", input_sizes = array<i64: {0}, {0}>", kSize)},
-          {"graph.conv_weight_grad", {x, y}, w, ", kernel_sizes = array<i64: 3, 3>"}}) {
+          {"graph.conv_weight_grad", {x, y}, w, llvm::formatv(", kernel_sizes = array<i64: {0}, {0}>", window)}}) {
       Timed one;
       if (llvm::Error e = kernels.time(op, operands, {result}, how + sizes).moveInto(one))
         return e;
-      sums[op].seconds += one.seconds;
-      sums[op].operations += one.operations;
+      sums[op + kind].seconds += one.seconds;
+      sums[op + kind].operations += one.operations;
     }
   }
   for (const auto &[op, sum] : sums) {

@@ -3,6 +3,7 @@
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/LoopFunction.h"
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/support/Winograd.h"
 
 #include <algorithm>
 
@@ -42,32 +43,25 @@ int64_t exactPadHi(const ConvGeometry &g, size_t d) {
   return low > 0 ? low : std::min<int64_t>(0, low + g.stride[d] - 1);
 }
 
-// Winograd's algorithm computes 4 x 4 points from 6 x 6 with 36 products for every pair of channels instead of 144. It
-// is taken by shape, not after a measurement, so that all ranks take the same. oneDNN has it in version 2, for AVX-512.
-// Measured there on two processors: 1.3 to 2.7 times as fast as the direct algorithm from 100 full tiles and 32
-// channels on, 0.6 to 1.2 times with a quarter of the tiles, since the weights are transformed as well. Weights that no
-// step writes are transformed once: 1.5 times as fast with 12 tiles, 1.1 times with 3. Results differ from those of the
-// direct algorithm by 1e-6 to 3e-6 of their norm.
-constexpr int64_t kTile = 4, kLeastTiles = 96, kLeastTilesOfKept = 8, kLeastChannels = 32;
-/// What it may take of scratch memory. Gradients of 512 x 512 channels would take 126 MB, more than their operands.
+/// What Winograd's algorithm may take of scratch memory. Gradients of 512 x 512 channels would take 126 MB, more than
+/// their operands. Its results differ from those of the direct algorithm by 1e-6 to 3e-6 of their norm.
 constexpr size_t kMostWinogradBytes = 48 << 20;
 
-bool suitsWinograd(const KernelCall &call, const ConvCall &c) {
+bool isForWinograd(const KernelCall &call, const ConvCall &c) {
   const ConvGeometry &g = c.g;
   const auto inPlane = [](const auto &extents, int64_t value) { return extents[1] == value && extents[2] == value; };
   const auto isSingle = [](const TensorView &view) { return view.dtype == plan::F32; };
-  const int64_t tiles = c.keptWeights ? kLeastTilesOfKept : kLeastTiles;
   return !call.exact && g.leaves == 1 && g.groups == 1 && g.spatial == 2 && inPlane(g.kernel, 3) &&
-         inPlane(g.stride, 1) && inPlane(g.dilation, 1) && std::min(g.c, g.f) >= kLeastChannels &&
-         g.n * g.out[1] * g.out[2] >= tiles * kTile * kTile && std::ranges::all_of(call.inputs, isSingle) &&
-         std::ranges::all_of(call.outputs, isSingle);
+         inPlane(g.stride, 1) && inPlane(g.dilation, 1) && std::ranges::all_of(call.inputs, isSingle) &&
+         std::ranges::all_of(call.outputs, isSingle) &&
+         suitsWinograd({.images = g.n, .points = g.out[1] * g.out[2], .inputs = g.c, .outputs = g.f}, c.keptWeights);
 }
 
 ConvCall describe(const KernelCall &call) {
   ConvCall c;
   c.g = *convGeometry(call);
   c.keptWeights = call.name() == "conv" && call.inputs[1].edition;
-  c.winograd = suitsWinograd(call, c);
+  c.winograd = isForWinograd(call, c);
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
   c.wanted.accepts = [name = std::string(call.name()), g = c.g, exact = call.exact,
                       weightGrad](const std::string &implementation) {

@@ -1,6 +1,7 @@
 // The sharding rule, the type verifier and the localisation of operators, from their textual form.
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -165,4 +166,23 @@ TEST_CASE("wrong types are refused with the reason") {
   CHECK_THAT(error("%x: tensor<4x6xf32>", "graph.transpose %x {perm = array<i64: 0, 0>} : (tensor<4x6xf32>) -> "
                                           "tensor<6x4xf32>"),
              Catch::Contains("permutation"));
+}
+
+TEST_CASE("convolutions that suit Winograd's algorithm have rates of their own") {
+  const auto kind = [](int64_t channels, int64_t images, StringRef window, StringRef how) {
+    const std::string c = std::to_string(channels), x = std::to_string(images) + "x" + c + "x28x28xf32",
+                      w = c + "x" + c + "x" + window.str() + "xf32";
+    Parsed p("%x: tensor<" + x + ">, %w: tensor<" + w + ">",
+             ("graph.conv %x, %w {" + how + "} : (tensor<" + x + ">, tensor<" + w + ">) -> tensor<" + x + ">").str());
+    INFO(p.diagnostics);
+    REQUIRE(p.module);
+    const dist::Shape data{images, channels, 28, 28}, weights{channels, channels, window[0] - '0', window[0] - '0'};
+    return graph::rateKind(p.op(), {data, weights}, {data});
+  };
+  const std::string once = "dilations = array<i64: 1, 1>, groups = 1, strides = array<i64: 1, 1>, pads = array<i64: ";
+  CHECK(kind(32, 2, "3x3", once + "1, 1, 1, 1>") == "large 3x3");
+  CHECK(kind(16, 4, "3x3", once + "1, 1, 1, 1>") == "");
+  CHECK(kind(32, 1, "3x3", once + "1, 1, 1, 1>") == "");
+  CHECK(kind(32, 2, "1x1", once + "0, 0, 0, 0>") == "");
+  CHECK(kind(32, 2, "5x5", once + "2, 2, 2, 2>") == "");
 }

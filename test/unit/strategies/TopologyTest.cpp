@@ -82,13 +82,16 @@ TEST_CASE("loops and operators of a topology may have rates of their own") {
   CHECK(plain.operatorRate("graph.attention", 16) == plain.rate(16));
 
   std::string text = kTwoServers;
-  text.insert(text.rfind('}'), R"(, "loop_flops": 3, "operators": {"graph.attention": 5})");
+  text.insert(text.rfind('}'), R"(, "loop_flops": 3, "operators": {"graph.attention": 5, "graph.conv large 3x3": 7})");
   const Topology read = llvm::cantFail(Topology::load(text)); // no file
   for (const Topology &t : {read, llvm::cantFail(Topology::parse(read.toJson(), "written"))}) {
     CHECK(t.loopRate(32) == 3);
     CHECK(t.operatorRate("graph.attention", 32) == 5);
     CHECK(t.operatorRate("graph.attention", 16) == 5 * t.rate(16) / t.rate(32));
     CHECK(t.operatorRate("graph.conv", 32) == t.rate(32));
+    CHECK(t.operatorRate("graph.conv", 32, "large 3x3") == 7);
+    CHECK(t.operatorRate("graph.conv", 16, "large 3x3") == t.rate(16));
+    CHECK(t.operatorRate("graph.attention", 32, "large 3x3") == 5);
   }
 
   auto with = [](const std::string &field) {
