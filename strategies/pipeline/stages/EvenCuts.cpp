@@ -22,6 +22,7 @@ constexpr int64_t kUnreached = kNever / 2;
 constexpr double kFar = 4e18;
 constexpr double kGrowth[] = {1.003, 1.01, 1.03, 1.1, 1.3, 2, 8, kFar};
 constexpr double kPrecision = 2e-3, kLonger[] = {1.01, 1.03, 1.06, 1.1, 1.2, 1.4};
+constexpr double kPrecisionOfBound = 1e-4;
 constexpr int64_t kMostPlaces = 20'000'000;
 constexpr size_t kMostMeasured = 8'000'000;
 constexpr int kMostShares = 5; // of a place's memory that are tried
@@ -51,6 +52,10 @@ public:
       time_.push_back(time_.back() + (least == kNever ? 0 : least));
       longest_ = std::max(longest_, least == kNever ? 0 : least);
     }
+    const bool vary = std::ranges::any_of(ways_, [](const Way &way) { return way.memory.back().varies > 0; });
+    const bool limited = std::ranges::any_of(limits_, [](int64_t limit) { return limit >= 0; });
+    isPlain_ = ways_.size() == 1 && (!limited || (!haveOwnLimits_ && !vary));
+    needsGrow_ = isPlain_ || !vary;
   }
 
   /// By stage from the last, the unit behind its last one; empty: none is found whose value is below `value`.
@@ -58,6 +63,9 @@ public:
     int64_t least = std::max<int64_t>({1, longest_, ceilDiv(time_.back(), stages_)});
     const int64_t most = mostInterval(value);
     if (!possible_ || least > most)
+      return {};
+    least = mightHoldAll(least, std::min(most, time_.back()));
+    if (least == kNever)
       return {};
     Cuts best;
     for (double growth : kGrowth) {
@@ -141,6 +149,20 @@ private:
     return problem_.microBatches > 1 ? (value - 1 - time_.back()) / (problem_.microBatches - 1) : value - 1;
   }
 
+  /// About the shortest interval, of these, in which the stages might hold all units, messages left out; it is not
+  /// longer than the shortest. kNever: in none.
+  int64_t mightHoldAll(int64_t from, int64_t to) const {
+    if (!leastStages(from).empty())
+      return from;
+    if (leastStages(to).empty())
+      return kNever;
+    while (to - from > 1 && double(to - from) > kPrecisionOfBound * double(to)) {
+      const int64_t middle = from + (to - from) / 2;
+      (leastStages(middle).empty() ? from : to) = middle;
+    }
+    return from + 1;
+  }
+
   /// Cuts of which no interval is longer and the sum of latencies is least.
   Cuts within(int64_t interval) {
     const int n = units_.count();
@@ -160,17 +182,16 @@ private:
   /// Nothing: there are none, or too many to look at.
   std::optional<Places> placesWithin(int64_t interval) {
     const int n = units_.count();
-    // How many stages can lie before each place: the work and what it needs fit into them, and the work that is left
-    // into the others.
-    Places places{
-        leastStages(interval), std::vector<int>(size_t(n) + 1), std::vector<int64_t>(size_t(n) + 2, 0), {}, {}};
+    // How many stages can lie before each place: the work and what it needs fit into them, and what is left into the
+    // others.
+    Places places{leastStages(interval), mostStages(interval), std::vector<int64_t>(size_t(n) + 2, 0), {}, {}};
     std::vector<int> &few = places.few, &many = places.many;
-    if (few.empty())
+    if (few.empty() || many.empty())
       return std::nullopt;
     for (int p = 0; p <= n; ++p) {
       const int64_t behind = ceilDiv(time_.back() - time_[size_t(p)], interval);
       few[size_t(p)] = std::max(few[size_t(p)], stages_ - (n - p));
-      many[size_t(p)] = int(std::min<int64_t>({stages_ - behind, p, p < n ? stages_ - 1 : stages_}));
+      many[size_t(p)] = int(std::min<int64_t>({many[size_t(p)], stages_ - behind, p}));
       places.begin[size_t(p) + 1] = places.begin[size_t(p)] + std::max(0, many[size_t(p)] - few[size_t(p)] + 1);
     }
     if (places.begin.back() > kMostPlaces || few[0] > 0 || many[0] < 0 || few.back() > stages_ || many.back() < stages_)
@@ -178,7 +199,7 @@ private:
     places.latency.assign(size_t(places.begin.back()), kUnreached);
     places.before.assign(size_t(places.begin.back()), 0);
     places.latency[places.at(0, 0)] = 0;
-    std::vector<int> reached; // of the first numbers of stages from `first` on
+    std::vector<int> reached; // of the first numbers of stages from `from` on
     for (int p = 0; p < n; ++p) {
       int first = few[size_t(p)], last = many[size_t(p)];
       while (first <= last && places.latency[places.at(p, first)] == kUnreached)
@@ -187,24 +208,26 @@ private:
         --last;
       if (first > last)
         continue;
-      if (!measure(p, interval))
+      if (!measure(p, interval, first, last))
         return std::nullopt;
-      if (isPlain()) {
+      const int from = first;
+      if (isPlain_) {
         reached.assign(1, 0);
         for (int s = first; s <= last; ++s)
           reached.push_back(reached.back() + (places.latency[places.at(p, s)] != kUnreached));
       }
       UnitPlaces bound;
       for (int end = p + 1; end <= n && time_[size_t(end)] - time_[size_t(p)] <= interval; ++end) {
+        if (!trim(p, end, first, last))
+          break;
         const UnitPlaces &more = units_.places[size_t(end) - 1];
         bound = {std::max(bound.first, more.first), std::min(bound.last, more.last)};
         if (bound.first > bound.last)
           break;
-        // The stage is the one before those that lie behind it. A longer one needs more, and so does one with more
-        // stages behind it.
+        // The stage is the one before those that lie behind it.
         const int fewest = std::max({first, few[size_t(end)] - 1, stages_ - 1 - std::min(bound.last, stages_ - 1)});
         const int most = std::min(many[size_t(end)] - 1, stages_ - 1 - bound.first);
-        if (!isPlain()) {
+        if (!isPlain_) {
           for (int s = fewest; s <= std::min(last, most); ++s)
             if (places.latency[places.at(p, s)] != kUnreached && fits(p, end, s))
               if (const int64_t latency = wayBehind(s).latency[size_t(p)][size_t(end - p - 1)]; latency <= interval) {
@@ -214,15 +237,9 @@ private:
           continue;
         }
         const int64_t latency = ways_[0].latency[size_t(p)][size_t(end - p - 1)]; // and interval
-        if (latency > interval)
-          continue;
-        while (last >= first && !fits(p, end, last))
-          --last;
-        if (last < first)
-          break;
-        if (fewest <= std::min(last, most)) {
+        if (latency <= interval && fewest <= std::min(last, most)) {
           lead(places, p, end, fewest, std::min(last, most), latency);
-          steps += reached[size_t(std::min(last, most) + 1 - first)] - reached[size_t(fewest - first)];
+          steps += reached[size_t(std::min(last, most) + 1 - from)] - reached[size_t(fewest - from)];
         }
       }
     }
@@ -241,27 +258,19 @@ private:
       }
   }
 
-  /// Whether all stages are run in one way under one limit, and nothing has variants, so that what a stage needs is a sum
-  /// that grows with the stages behind it.
-  bool isPlain() const {
-    if (ways_.size() > 1)
-      return false;
-    return std::ranges::all_of(limits_, [](int64_t limit) { return limit < 0; }) ||
-           (!haveOwnLimits_ && ways_[0].memory.back().varies == 0);
+  /// Whether a stage might be so long, behind which there are so many. If it must not, longer ones must not either.
+  bool mayHold(int begin, int end, int behind, int64_t interval) const {
+    return time_[size_t(end)] - time_[size_t(begin)] <= interval && (!needsGrow_ || fits(begin, end, behind));
   }
 
   /// By place, the fewest stages into which what lies before it might fit; empty: all of it fits into no number of them.
-  /// Each takes as much as it can, since those before have fewer behind them and need less for it.
+  /// Each takes as much as it can: the next one gets at least as far from there as from an earlier place.
   std::vector<int> leastStages(int64_t interval) const {
-    auto mayHold = [&](int begin, int end, int behind) {
-      return time_[size_t(end)] - time_[size_t(begin)] <= interval && (!isPlain() || fits(begin, end, behind));
-    };
     std::vector<int> least = {0};
     for (int p = 1, begin = 0, stages = 1; p <= units_.count(); ++p) {
-      if (!mayHold(begin, p, stages - 1)) {
+      while (!mayHold(begin, p, stages - 1, interval)) {
         begin = p - 1;
-        ++stages;
-        if (stages > stages_ || !mayHold(begin, p, stages - 1))
+        if (++stages > stages_)
           return {};
       }
       least.push_back(stages);
@@ -269,12 +278,41 @@ private:
     return least;
   }
 
-  /// Sets the latencies of the stages that begin at the place and take no longer. False if these are too many.
-  bool measure(int p, int64_t interval) {
+  /// By place, how many stages may lie before it so that what lies behind it might fit into the others; empty: all of it
+  /// fits into no number of them.
+  std::vector<int> mostStages(int64_t interval) const {
+    std::vector<int> most(size_t(units_.count()) + 1, stages_);
+    for (int p = units_.count() - 1, end = p + 1, before = stages_ - 1; p >= 0; --p) {
+      while (!mayHold(p, end, before, interval)) {
+        end = p + 1;
+        if (--before < 0)
+          return {};
+      }
+      most[size_t(p)] = before;
+    }
+    return most;
+  }
+
+  /// Leaves out the first and last numbers of stages behind which a stage cannot be so long, nor longer. False: none are
+  /// left.
+  bool trim(int begin, int end, int &first, int &last) const {
+    if (!needsGrow_)
+      return true;
+    while (first <= last && !fits(begin, end, last))
+      --last;
+    while (first <= last && !fits(begin, end, first))
+      ++first;
+    return first <= last;
+  }
+
+  /// Sets the latencies of the stages that begin at the place, take no longer and have room behind `first` to `last`
+  /// others. False if these are too many.
+  bool measure(int p, int64_t interval, int first, int last) {
     const std::vector<int64_t> &row = ways_[0].latency[size_t(p)];
     const size_t known = row.size();
     size_t length = known;
-    while (p + int(length) < units_.count() && time_[size_t(p) + length + 1] - time_[size_t(p)] <= interval)
+    while (p + int(length) < units_.count() && time_[size_t(p) + length + 1] - time_[size_t(p)] <= interval &&
+           trim(p, p + int(length) + 1, first, last))
       ++length;
     if (length == known)
       return true;
@@ -320,6 +358,8 @@ private:
   size_t measured_ = 0;
   int64_t longest_ = 0, low_ = 0;
   bool possible_ = true;
+  bool needsGrow_ = false; // what a stage needs, with every unit that it has more
+  bool isPlain_ = false;   // one way, one limit, and needs that grow with the stages behind
 };
 
 /// The plan of these cuts with the variants that fit; empty: none do. Of places that is not looked at.
@@ -368,14 +408,14 @@ EvenlyCut cutEvenly(const StageProblem &problem, const Units &units, int64_t val
       cut(ways, {});
       return;
     }
+    const int64_t before = found.value;
+    const StagePlan inAnyMemory = cut(ways, std::vector<int64_t>(ways.size(), -1));
+    if (inAnyMemory.empty() || found.value < before) // there is none, or it fits
+      return;
     for (GivesUp who : {GivesUp::All, GivesUp::First, GivesUp::Last}) {
-      std::vector<int64_t> limits(ways.size(), -1);
-      for (int round = 0; round < kMostShares; ++round) {
-        const StagePlan plan = cut(ways, limits);
-        if (plan.empty())
-          break;
-        limits = shareMemory(problem, plan, who);
-      }
+      StagePlan plan = inAnyMemory;
+      for (int round = 1; round < kMostShares && !plan.empty(); ++round)
+        plan = cut(ways, shareMemory(problem, plan, who));
     }
   };
   if (!problem.stageWays.empty()) {

@@ -1,6 +1,7 @@
 // Cuts of networks into stages: all there are, on small graphs; proven optima that others found; large graphs.
 #include "strategies/pipeline/NamedOrders.h"
 #include "strategies/pipeline/stages/Downsets.h"
+#include "strategies/pipeline/stages/EvenCuts.h"
 #include "strategies/pipeline/stages/FindStages.h"
 #include "strategies/pipeline/stages/MovedBytes.h"
 #include "strategies/pipeline/stages/OpenStage.h"
@@ -10,6 +11,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -343,6 +345,25 @@ TEST_CASE("stages that share a place share its memory") {
   CHECK(found.plan[3].nodes.size() == 5);
   problem.devices[0].memory = 15;
   CHECK(findStages(problem).infeasible);
+}
+
+TEST_CASE("large graphs: stages without room are not looked at, whatever they take") {
+  StageProblem problem = skips(2000, 7, 16);
+  problem.stages = 16;
+  problem.microBatches = 16;
+  problem.goal = StageGoal::Batch;
+  for (StageNode &node : problem.nodes)
+    node.ways[0].variants[0].held = 10;
+  problem.places = placesOf("zb-v", 8, 2, 16);
+  const Units units = makeUnits(problem);
+  const int64_t any = std::numeric_limits<int64_t>::max();
+  problem.devices[0].memory = 2000 * 10 * 16;
+  const EvenlyCut cut = cutEvenly(problem, units, any);
+  REQUIRE(!cut.plan.empty());
+  problem.devices[0].memory = 100; // of ten nodes; a stage needs 125
+  const EvenlyCut none = cutEvenly(problem, units, any);
+  CHECK(none.plan.empty());
+  CHECK(none.steps == cut.steps); // of the cut in any memory, from which shares of the place follow
 }
 
 TEST_CASE("large graphs: stages that share a place are cut so that they have room") {
