@@ -97,7 +97,11 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     applyChoice(to, options.mesh, searched.built, searched.solution.choice);
     to.finishResults();
   };
-  auto price = [&](const FunctionAssignment &of) { return priceProgram(chosenIn(of), model, joinOf(options)); };
+  // To choose messages can take longer than the search. What is too dear is priced without them.
+  auto price = [&](const Searched &searched, const FunctionAssignment &of) {
+    const bool isDear = searched.solution.cost >= options.tooDear;
+    return priceProgram(chosenIn(of), model, isDear ? JoinOptions() : joinOf(options));
+  };
   // Whole groups leave less to choose, and what is found for them is a good answer to begin with.
   Searched whole = search.run(Groups::Whole, nullptr, hides), split;
   std::optional<FunctionAssignment> inWhole;
@@ -107,7 +111,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     if (hides && answered && !options.splitGroups && !coarser.compares() &&
         whole.built.wide.memoryLimit == std::numeric_limits<int64_t>::max())
       answered(*inWhole, 0);
-    if (llvm::Error e = price(*inWhole).moveInto(planned))
+    if (llvm::Error e = price(whole, *inWhole).moveInto(planned))
       return e;
   }
   // If the plan does not fit, this is searched again in another way (compiler/driver/FitMemory.cpp).
@@ -135,7 +139,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (split.found()) {
     FunctionAssignment inSplit = function;
     apply(split, inSplit);
-    llvm::Expected<ProgramCost> other = price(inSplit);
+    llvm::Expected<ProgramCost> other = price(split, inSplit);
     if (!other)
       return other.takeError();
     const bool fits = other->peakBytes <= limit, wholeFits = inWhole && planned.peakBytes <= limit;
