@@ -114,11 +114,9 @@ private:
       if (int64_t(steps_.size()) < costs.stages() || !strategies::checkStageProblem(problem_).empty())
         return false;
       for (double work : kEfforts) {
-        found = strategies::findStages(problem_, {.work = work, .enough = kEnough, .mostDownsets = kMostDownsets});
-        if (found.plan.empty()) { // the memory is an estimate, and the arena decides
-          problem_.devices[0].memory = -1;
-          found = strategies::findStages(problem_, {.work = work, .enough = kEnough, .mostDownsets = kMostDownsets});
-        }
+        // The memory is an estimate, and the arena decides.
+        found = strategies::findStages(
+            problem_, {.work = work, .enough = kEnough, .mayExceed = true, .mostDownsets = kMostDownsets});
         if (!found.plan.empty() || found.infeasible)
           break;
       }

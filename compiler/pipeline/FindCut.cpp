@@ -70,8 +70,10 @@ llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &fo
   std::vector<int> steps;
   strategies::FoundStages found;
   FoundCut cut;
-  auto search = [&](const strategies::StageProblem &posed, bool isShort) {
-    strategies::StageOptions options{.work = kCutWork, .enough = kEnough, .isShort = isShort};
+  auto search = [&](const strategies::StageProblem &posed) {
+    // Unless a cut is known that does not fit, the memory is an estimate, and the arena decides.
+    strategies::StageOptions options{
+        .work = kCutWork, .enough = kEnough, .isShort = costs.isHard, .mayExceed = !costs.isHard};
     if (costs.work)
       options.work = std::max(kLeastWork, std::min(kCutWork, costs.work->left * kPartOfWork));
     found = strategies::findStages(posed, options);
@@ -87,13 +89,10 @@ llvm::Expected<FoundCut> findCut(llvm::StringRef function, const ForwardPass &fo
                                      function.str().c_str(), steps.size(), (long long)costs.stages());
     if (std::string error = strategies::checkStageProblem(*posed); !error.empty())
       return llvm::createStringError("internal error: the stages' problem: " + error);
-    search(*posed, costs.isHard);
-    if (found.plan.empty() && !costs.isHard) { // the memory is an estimate, and the arena decides
-      posed->devices[0].memory = -1;
-      search(*posed, false);
-    }
+    search(*posed);
     if (found.plan.empty())
       continue;
+    posed->devices[0].memory = -1; // which is not judged here
     const strategies::StageRating rating = strategies::rateStages(*posed, found.plan);
     for (const strategies::StageRate &stage : rating.stages)
       cut.bytes = std::max(cut.bytes, stage.memory);

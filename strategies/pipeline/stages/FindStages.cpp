@@ -226,15 +226,18 @@ private:
 
 } // namespace
 
+static FoundStages findInAnyMemory(StageProblem problem, const StageOptions &options) {
+  for (StageDevices &devices : problem.devices)
+    devices.memory = -1;
+  return StageFinder(problem, options).run();
+}
+
 FoundStages findStages(const StageProblem &problem, const StageOptions &options) {
-  if (!sharesMemory(problem))
-    return StageFinder(problem, options).run();
   // Labels that say what places need are many, and without a limit of memory none is needed.
   FoundStages best;
-  if (!options.isShort) {
-    StageProblem unlimited = problem;
-    unlimited.devices[size_t(problem.ways[0].devices)].memory = -1;
-    best = StageFinder(unlimited, options).run();
+  const bool isFirst = sharesMemory(problem) && !options.isShort;
+  if (isFirst) {
+    best = findInAnyMemory(problem, options);
     if (best.plan.empty() || rateStages(problem, best.plan).error.empty())
       return best;
   }
@@ -242,7 +245,13 @@ FoundStages findStages(const StageProblem &problem, const StageOptions &options)
   if (!found.infeasible)
     found.lowerBound = std::max(found.lowerBound, best.lowerBound);
   found.work += best.work;
-  return found;
+  if (!found.plan.empty() || !options.mayExceed)
+    return found;
+  const double before = found.work - best.work;
+  if (!isFirst)
+    best = findInAnyMemory(problem, options);
+  best.work += before;
+  return best;
 }
 
 } // namespace tessera::strategies

@@ -23,6 +23,7 @@ struct StageOptions {
   double work = 20;                        // in 1e8 elementary steps, which take roughly as many seconds
   double enough = 0;                       // a plan is not improved that is no more than this part above the bound
   bool isShort = false;                    // the best plan without a limit of memory is known not to fit
+  bool mayExceed = false;                  // where no plan is found that fits, the best one in any memory is taken
   uint32_t mostDownsets = 200'000;         // of one program
   const std::atomic<bool> *stop = nullptr; // the search ends when it becomes true
 };
@@ -30,7 +31,7 @@ struct StageOptions {
 struct FoundStages {
   StagePlan plan; // empty: none was found
   int64_t value = 0, lowerBound = 0;
-  bool infeasible = false; // nothing fits, proven
+  bool infeasible = false; // nothing fits, proven; or nothing at all, where memory may be exceeded
   int units = 0;           // nodes, with those that share a stage counted once
   uint32_t downsets = 0;   // that were looked at
   bool complete = false;   // these are all

@@ -347,6 +347,27 @@ TEST_CASE("stages that share a place share its memory") {
   CHECK(findStages(problem).infeasible);
 }
 
+TEST_CASE("where no plan fits, the best in any memory is asked for in the same search") {
+  for (const char *name : {"1f1b", "zb-v"}) { // stages with devices of their own, stages that share them
+    StageProblem problem = skips(200, 7, 16);
+    problem.stages = 8;
+    problem.microBatches = 16;
+    problem.goal = StageGoal::Batch;
+    for (StageNode &node : problem.nodes)
+      node.ways[0].variants[0].held = 10;
+    if (name == std::string("zb-v"))
+      problem.places = placesOf(name, 4, 2, 16);
+    const FoundStages unlimited = findStages(problem, {.work = 0.1});
+    problem.devices[0].memory = 100;
+    CHECK(findStages(problem, {.work = 0.1}).plan.empty());
+    const FoundStages found = findStages(problem, {.work = 0.1, .mayExceed = true});
+    CHECK(found.value == unlimited.value);
+    CHECK(!found.infeasible);
+    problem.devices[0].memory = 200 * 10 * 16;
+    CHECK(rateStages(problem, findStages(problem, {.work = 0.1, .mayExceed = true}).plan).error.empty());
+  }
+}
+
 TEST_CASE("large graphs: stages without room are not looked at, whatever they take") {
   StageProblem problem = skips(2000, 7, 16);
   problem.stages = 16;
