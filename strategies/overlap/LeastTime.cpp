@@ -32,20 +32,22 @@ public:
 
   /// The least time of one run without what slows kernels down.
   int64_t bound(bool divide) const {
-    const std::vector<MessagePart> chain = inChain();
+    const Chains chains = longestChains();
+    const std::vector<MessagePart> chain = inChain(chains);
     const TaskGraph graph = tasks(chain);
     const Paths paths = raisedPaths(graph);
     const int64_t bound = std::max(lowerBound(tasks(least())), lowerBound(graph, paths));
-    return divide ? std::max(bound, int64_t(divided(chain, paths, bound, 0))) : bound;
+    return divide ? std::max(bound, int64_t(divided(chains, chain, paths, bound, 0))) : bound;
   }
 
   /// The same, with it. Kernels and what delays them come one after the other. And where each message delays them by a
   /// part s of its time, a schedule that takes L without that has all messages M beside its kernels K but for L - K. So
   /// it takes L + s (M - (L - K)).
   int64_t bound(double slowing, bool divide) const {
+    const Chains chains = longestChains();
     int64_t best = 0;
     for (const bool chained : {false, true}) {
-      const std::vector<MessagePart> parts = chained ? inChain() : least();
+      const std::vector<MessagePart> parts = chained ? inChain(chains) : least();
       MessagePart kernels, messages;
       for (size_t t = 0; t < steps_.size(); ++t) {
         MessagePart &sum = isKernel(steps_[t]) ? kernels : messages;
@@ -56,7 +58,8 @@ public:
       const Paths paths = raisedPaths(graph);
       const int64_t bound = lowerBound(graph, paths);
       // Starts besides those in `chain`, and what the fewer of them hold up, are more than the least of each.
-      const double line = divide && chained ? divided(parts, paths, bound, slowing) : (1 - slowing) * double(bound);
+      const double line =
+          divide && chained ? divided(chains, parts, paths, bound, slowing) : (1 - slowing) * double(bound);
       const double slowed = line + slowing * double(kernels.ns + messages.ns);
       best = std::max({best, bound, kernels.ns + messages.work, int64_t(slowed * (1 - kRounding))});
     }
@@ -64,6 +67,8 @@ public:
   }
 
 private:
+  using Chains = std::vector<std::vector<int>>; // by link: longestChain
+
   const LeastStep &time(int step) const { return times_[size_t(step)]; }
   bool isKernel(int step) const { return time(step).link < 0; }
   MessagePart alone(int step) const { return {time(step).ns, time(step).work}; }
@@ -78,12 +83,12 @@ private:
 
   /// The same: of each link, collectives that wait for each other have all of their time. They are in different
   /// messages, which others make longer.
-  std::vector<MessagePart> inChain() const {
+  std::vector<MessagePart> inChain(const Chains &chains) const {
     std::vector<MessagePart> parts;
     for (int step : steps_)
       parts.push_back(isKernel(step) ? alone(step) : time(step).grows);
-    for (int link = 0; link < links_; ++link)
-      for (int task : longestChain(link))
+    for (const std::vector<int> &chain : chains)
+      for (int task : chain)
         parts[size_t(task)] = alone(steps_[size_t(task)]);
     return parts;
   }
@@ -117,11 +122,20 @@ private:
     return chain;
   }
 
-  /// The most that Divide.h says of a link: behind the least of all divisions, and besides the starts in `chain`.
-  double divided(const std::vector<MessagePart> &chain, const Paths &paths, int64_t least, double slowing) const {
+  Chains longestChains() const {
+    Chains chains;
+    for (int link = 0; link < links_; ++link)
+      chains.push_back(longestChain(link));
+    return chains;
+  }
+
+  /// The most that Divide.h says of a link: behind the least of all divisions, and besides the starts in `chains`.
+  /// `parts` and `paths`: of the graph in which chains have all of their time.
+  double divided(const Chains &chains, const std::vector<MessagePart> &parts, const Paths &paths, int64_t least,
+                 double slowing) const {
     double most = (1 - slowing) * double(least);
     for (int link = 0; link < links_; ++link) {
-      DividedLink problem = toDivide(link, chain, paths);
+      DividedLink problem = toDivide(link, chains[size_t(link)], parts, paths);
       problem.least = least;
       problem.slowing = slowing;
       most = std::max(most, leastDivided(problem));
@@ -156,8 +170,8 @@ private:
     return tasks;
   }
 
-  /// `parts` and `paths`: of the graph in which chains have all of their time.
-  DividedLink toDivide(int link, const std::vector<MessagePart> &parts, const Paths &paths) const {
+  DividedLink toDivide(int link, const std::vector<int> &chain, const std::vector<MessagePart> &parts,
+                       const Paths &paths) const {
     const std::vector<int> chosen = longest(link);
     const size_t size = steps_.size();
     std::vector<CollectiveSet> is(size, 0), behind(size, 0), before(size, 0);
@@ -179,7 +193,7 @@ private:
           {startOf(task), time(steps_[t]).grows.ns, paths.head[t], tail[t], false, 0, behind[t]});
     }
     std::vector<bool> isFree(size, true); // shares no message with the chain but with chosen ones of it
-    for (int task : longestChain(link)) {
+    for (int task : chain) {
       const auto t = size_t(task);
       isFree[t] = false;
       for (size_t i = 0; i < chosen.size(); ++i)
