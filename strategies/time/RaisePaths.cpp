@@ -125,14 +125,25 @@ private:
     const size_t n = sorted_.size();
     masks_.resize(n);
     std::vector<uint8_t> found(n, 0);
+    std::vector<size_t> known(n, n); // the block of which `behind` says
+    std::vector<uint64_t> behind(n); // which of its tasks come before another one that the task needs
+    auto behindOf = [&](size_t i, size_t begin) {
+      if (known[i] != begin) {
+        known[i] = begin;
+        behind[i] = 0;
+        for (size_t m = ends_[i]; m < ends_[i + 1]; ++m)
+          if (const size_t maker = makers_[m]; maker > begin)
+            behind[i] |= masks_[maker] & ~(maker < begin + block ? uint64_t(1) << (maker - begin) : 0);
+      }
+      return behind[i];
+    };
     for (size_t begin = 0; begin < n; begin += block) {
       const size_t end = std::min(n, begin + block);
       walk(begin, end, [](size_t, uint64_t) {});
       for (size_t maker = begin; maker < end; ++maker)
         for (const Need &user : side_.after[size_t(sorted_[maker])]) {
           const size_t i = place_[size_t(user.task)];
-          const bool again = std::any_of(makers_.begin() + int64_t(ends_[i]), makers_.begin() + int64_t(ends_[i + 1]),
-                                         [&](size_t m) { return m > maker && (masks_[m] >> (maker - begin) & 1); });
+          const bool again = behindOf(i, begin) >> (maker - begin) & 1;
           found[i] = uint8_t(std::min(2, found[i] + !again));
         }
     }
