@@ -58,14 +58,16 @@ public:
     if (!fits_ || least() >= than)
       return std::nullopt;
     std::optional<Overlap> best;
+    StartTimes bestStart;
     auto keep = [&](const StartTimes &start) {
       if (total(timesOf(start)) >= than) // without what slows kernels down
         return;
-      Overlap found = describe(start, besideLinks);
+      Overlap found = timed(start, besideLinks);
       if (found.predicted >= than)
         return;
       than = found.predicted;
       best = std::move(found);
+      bestStart = start;
     };
     Decoder decoder(graph_);
     // The schedules that keep more in memory come later. Of equal ones the first is taken.
@@ -85,6 +87,8 @@ public:
         keep(decoder.start());
     if (decoder.run(insertedOrders(graph_, paths)))
       keep(decoder.start());
+    if (best)
+      layOut(bestStart, *best);
     return best;
   }
 
@@ -118,12 +122,12 @@ private:
     graph_.pools = {{"memory", rule_.room}};
     for (int step : steps_) {
       Task &task = graph_.tasks.emplace_back();
-      task.name = std::to_string(step);
       task.duration = rule_.times[size_t(step)].ns;
-      std::set<int> makers;
+      llvm::SmallVector<int> makers;
       for (int value : flow_.steps[size_t(step)].reads)
         if (const int maker = flow_.values[size_t(value)].maker; maker >= 0)
-          makers.insert(taskOf_[size_t(maker)]);
+          makers.push_back(taskOf_[size_t(maker)]);
+      sortUnique(makers);
       for (int maker : makers)
         task.needs.push_back({maker, 0});
     }
@@ -157,8 +161,12 @@ private:
   /// Values live as graph::lifetimes says: what the body reads and does not make until its end, and a sum over
   /// micro-batches from its start on.
   void addBuffers() {
-    std::map<int, std::pair<int, std::set<int>>> lives; // by root: maker, users
-    std::optional<std::pair<int, int>> body;            // begin and end
+    struct Life {
+      int maker = -1; // nothing of it is alive
+      llvm::SmallVector<int> users;
+    };
+    std::vector<Life> lives(flow_.values.size()); // by root
+    std::optional<std::pair<int, int>> body;      // begin and end
     for (const SectionMarks &marks : sections_)
       if (graph::inBody(marks.section))
         body = {body ? body->first : marks.begin, marks.end};
@@ -170,9 +178,11 @@ private:
       const int root = flow_.root(value);
       if (flow_.values[size_t(root)].kept)
         return;
-      auto &life = lives.try_emplace(root, maker(root), std::set<int>()).first->second;
-      if (task != life.first)
-        life.second.insert(task);
+      Life &life = lives[size_t(root)];
+      if (life.maker < 0)
+        life.maker = maker(root);
+      if (task != life.maker)
+        life.users.push_back(task);
     };
     auto madeInBody = [&](int root) {
       const int step = flow_.values[size_t(root)].maker;
@@ -190,18 +200,30 @@ private:
     }
     for (int value : flow_.results)
       use(value, end_);
-    std::vector<std::set<int>> needs(graph_.tasks.size());
-    for (size_t t = 0; t < needs.size(); ++t)
-      for (const Need &need : graph_.tasks[t].needs)
-        needs[t].insert(need.task);
-    for (const auto &[root, life] : lives) {
-      graph_.buffers.push_back({0, flow_.values[size_t(root)].bytes, life.first, false, {}});
-      for (int user : life.second) {
+    std::vector<size_t> sorted; // needs of each task, by task; what follows is not
+    for (const Task &task : graph_.tasks)
+      sorted.push_back(task.needs.size());
+    for (auto [root, life] : llvm::enumerate(lives)) {
+      if (life.maker < 0)
+        continue;
+      sortUnique(life.users);
+      graph_.buffers.push_back({0, flow_.values[root].bytes, life.maker, false, {}});
+      for (int user : life.users) {
         graph_.buffers.back().users.push_back(user);
-        if (needs[size_t(user)].insert(life.first).second)
-          graph_.tasks[size_t(user)].needs.push_back({life.first, 0});
+        std::vector<Need> &needs = graph_.tasks[size_t(user)].needs;
+        const auto more = needs.begin() + int64_t(sorted[size_t(user)]);
+        auto isBefore = [](const Need &need, int task) { return need.task < task; };
+        auto isMaker = [maker = life.maker](const Need &need) { return need.task == maker; };
+        const auto at = std::lower_bound(needs.begin(), more, life.maker, isBefore);
+        if ((at == more || !isMaker(*at)) && std::none_of(more, needs.end(), isMaker))
+          needs.push_back({life.maker, 0});
       }
     }
+  }
+
+  static void sortUnique(llvm::SmallVector<int> &list) {
+    llvm::sort(list);
+    list.erase(std::unique(list.begin(), list.end()), list.end());
   }
 
   std::vector<SectionTime> timesOf(const StartTimes &start) const {
@@ -218,10 +240,10 @@ private:
     return sum;
   }
 
-  Overlap describe(const StartTimes &start, const std::set<int> &besideLinks) const {
+  /// The schedule's order, and the memory that it takes.
+  void layOut(const StartTimes &start, Overlap &found) const {
     const Timeline line = simulate(graph_, start);
     assert(line.error.empty());
-    Overlap found;
     found.peakBytes = line.peak[0];
     std::vector<int> tasks(steps_.size());
     for (size_t t = 0; t < tasks.size(); ++t)
@@ -229,7 +251,12 @@ private:
     std::stable_sort(tasks.begin(), tasks.end(), [&](int a, int b) { return start[size_t(a)] < start[size_t(b)]; });
     for (int t : tasks)
       found.order.push_back(steps_[size_t(t)]);
-    int64_t kernels = 0;
+  }
+
+  /// What it takes, and what runs beside kernels.
+  Overlap timed(const StartTimes &start, const std::set<int> &besideLinks) const {
+    Overlap found;
+    int64_t kernels = 0, busy = 0;
     std::map<graph::Section, double> work; // of one run of what runs beside kernels
     found.beside.assign(flow_.steps.size(), false);
     for (auto [step, time] : llvm::enumerate(rule_.times)) {
@@ -239,10 +266,12 @@ private:
         kernels += all;
       else if (found.beside[step])
         work[flow_.steps[step].section] += time.work * double(time.ns);
+      if (found.beside[step])
+        busy += time.ns;
     }
     found.sections = timesOf(start);
     found.exposed = total(found.sections) - kernels;
-    if (const int64_t busy = line.busy[Lane]; busy > 0) {
+    if (busy > 0) {
       const auto hidden = double(busy - strategies::exposed(graph_, start, Lane, Processor));
       for (SectionTime &time : found.sections)
         time.ns += int64_t(work[time.section] * hidden / double(busy));

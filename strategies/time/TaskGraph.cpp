@@ -4,7 +4,6 @@
 #include <functional>
 #include <limits>
 #include <queue>
-#include <set>
 
 namespace tessera::strategies {
 
@@ -36,21 +35,21 @@ std::vector<int> taskOrder(const TaskGraph &graph) {
 
 static std::string checkTask(const TaskGraph &graph, int index) {
   const Task &task = graph.tasks[index];
-  const std::string where = "task " + std::to_string(index) + " ('" + task.name + "')";
+  auto where = [&] { return "task " + std::to_string(index) + " ('" + task.name + "')"; };
   if (task.duration < 0 || task.duration > kLargest)
-    return where + ": the duration " + std::to_string(task.duration) + " is negative or too large";
-  std::set<int> seen;
-  for (int resource : task.resources) {
+    return where() + ": the duration " + std::to_string(task.duration) + " is negative or too large";
+  for (auto it = task.resources.begin(); it != task.resources.end(); ++it) {
+    const int resource = *it;
     if (resource < 0 || resource >= int(graph.resources.size()))
-      return where + ": there is no resource " + std::to_string(resource);
-    if (!seen.insert(resource).second)
-      return where + ": holds resource " + std::to_string(resource) + " twice";
+      return where() + ": there is no resource " + std::to_string(resource);
+    if (std::find(task.resources.begin(), it, resource) != it)
+      return where() + ": holds resource " + std::to_string(resource) + " twice";
   }
   for (const Need &need : task.needs) {
     if (need.task < 0 || need.task >= int(graph.tasks.size()))
-      return where + ": there is no task " + std::to_string(need.task);
+      return where() + ": there is no task " + std::to_string(need.task);
     if (need.lag < 0 || need.lag > kLargest)
-      return where + ": the lag " + std::to_string(need.lag) + " is negative or too large";
+      return where() + ": the lag " + std::to_string(need.lag) + " is negative or too large";
   }
   return "";
 }
@@ -63,20 +62,20 @@ static std::string checkBuffers(const TaskGraph &graph) {
       held[p].assign(graph.tasks.size(), 0);
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     const TaskBuffer &buffer = graph.buffers[b];
-    const std::string where = "buffer " + std::to_string(b);
+    auto where = [&] { return "buffer " + std::to_string(b); };
     auto isTask = [&](int task) { return task >= 0 && task < int(graph.tasks.size()); };
     if (buffer.pool < 0 || buffer.pool >= int(graph.pools.size()))
-      return where + ": there is no pool " + std::to_string(buffer.pool);
+      return where() + ": there is no pool " + std::to_string(buffer.pool);
     if (buffer.bytes < 0 || buffer.bytes > kLargest)
-      return where + ": " + std::to_string(buffer.bytes) + " bytes are negative or too many";
+      return where() + ": " + std::to_string(buffer.bytes) + " bytes are negative or too many";
     if (!isTask(buffer.maker))
-      return where + ": there is no task " + std::to_string(buffer.maker);
+      return where() + ": there is no task " + std::to_string(buffer.maker);
     for (int user : buffer.users) {
       if (!isTask(user))
-        return where + ": there is no task " + std::to_string(user);
+        return where() + ": there is no task " + std::to_string(user);
       const std::vector<Need> &needs = graph.tasks[user].needs;
       if (std::none_of(needs.begin(), needs.end(), [&](const Need &need) { return need.task == buffer.maker; }))
-        return where + ": task '" + graph.tasks[user].name + "' uses it without needing its maker '" +
+        return where() + ": task '" + graph.tasks[user].name + "' uses it without needing its maker '" +
                graph.tasks[buffer.maker].name + "'";
     }
     if (buffer.fromEnd || held[buffer.pool].empty())
