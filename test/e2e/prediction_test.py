@@ -151,7 +151,8 @@ def the_cores_of_a_machine_are_measured(c):
     expect(all(1e6 < topology["flops"][kind] < 1e13 for kind in ("f64", "f32", "f16")), topology["flops"])
     expect(1e6 < topology["memory_bandwidth"] < 1e13 and 0 < topology["launch"] < 1, topology)
     expect(topology["links"][-1]["devices"] == cores, topology["links"])
-    timed = {f"graph.{op}" for op in ("attention", "attention_grad", "conv", "conv_input_grad", "conv_weight_grad")}
+    timed = {f"graph.{op}" for op in ("attention", "attention_grad")} | {
+        f"graph.conv{gradient}{kind}" for gradient in ("", "_input_grad", "_weight_grad") for kind in ("", " large 3x3")}
     expect(topology["operators"].keys() == timed, topology)
     expect(all(1e6 < rate < 1e13 for rate in (topology["loop_flops"], *topology["operators"].values())), topology)
     c.compile("--topology", machine, mesh="2", out="measured")
