@@ -26,6 +26,20 @@ const std::set<std::string> kChanges = {
     // oneDNN's code for single points cuts the channels that it sums over in chunks, by the number of the others
     "conv by 1x1: f",
     "conv_input_grad by 1x1: c",
+    // Winograd's algorithm is taken by the number of images, points and channels, and shares tiles out over threads
+    "conv by wino: f",
+    "conv by wino: f to few",
+    "conv by wino: n",
+    "conv by wino: n to few",
+    "conv_input_grad by wino: c",
+    "conv_input_grad by wino: c to few",
+    "conv_input_grad by wino: n",
+    "conv_input_grad by wino: n to few",
+    "conv_weight_grad by wino: c",
+    "conv_weight_grad by wino: c to few",
+    "conv_weight_grad by wino: f",
+    "conv_weight_grad by wino: f to few",
+    "conv_weight_grad by wino: threads",
     // the older code again
     "conv_weight_grad: f",
     // on several threads products of matrices share out what they sum over, if the image is small
@@ -207,7 +221,7 @@ void collect(const Case &c, const Setting &setting, std::map<std::string, std::s
   std::vector<std::string> by;
   const std::vector<Values> whole = run(c, c.in, c.out, values, setting, &by);
   std::string kernel = c.kernel;
-  for (const char *code : {"gemm", "1x1"})
+  for (const char *code : {"gemm", "1x1", "wino"})
     if ((c.kernel == "matmul") == (code == std::string("gemm")) && by[0].find(code) != std::string::npos &&
         by[0].find("fused") == std::string::npos)
       kernel += std::string(" by ") + code;
