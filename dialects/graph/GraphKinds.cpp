@@ -48,11 +48,15 @@ bool isNarrowing(Operation *op) { return widening(op) < 0; }
 bool roundsAlike(Operation *op) { return llvm::isa<NegOp, AbsOp, ReluOp, MaxOp, MinOp, SelectOp>(op); }
 
 StringRef rateKind(Operation *op, ArrayRef<dist::Shape> operands, ArrayRef<dist::Shape> results) {
-  const auto isLarge = [](auto conv, const dist::Shape &w, const dist::Shape &y) {
-    const auto ones = [](ArrayRef<int64_t> values) { return llvm::all_of(values, [](int64_t v) { return v == 1; }); };
-    return w.size() == 4 && w[2] == 3 && w[3] == 3 && conv.getGroups() == 1 && ones(conv.getStrides()) &&
-           ones(conv.getDilations()) &&
-           suitsWinograd({.images = y[0], .points = y[2] * y[3], .inputs = w[1], .outputs = w[0]});
+  const auto isLarge = [](auto conv, ArrayRef<int64_t> w, ArrayRef<int64_t> y) {
+    return suitsWinograd({.images = y[0],
+                          .inputs = w[1],
+                          .outputs = w[0],
+                          .groups = int64_t(conv.getGroups()),
+                          .window = w.drop_front(2),
+                          .strides = conv.getStrides(),
+                          .dilations = conv.getDilations(),
+                          .result = y.drop_front(2)});
   };
   const bool large = llvm::TypeSwitch<Operation *, bool>(op)
                          .Case([&](ConvOp conv) { return isLarge(conv, operands[1], results[0]); })

@@ -9,8 +9,8 @@
 // full tiles and 32 channels on, 0.6 to 1.2 times with a quarter of the tiles, since the weights are transformed as
 // well. Weights that stay are transformed once: 1.5 times as fast with 12 tiles, 1.1 times with 3.
 //
-//   suitsWinograd({.images = 4, .points = 128 * 128, .inputs = 64, .outputs = 64})     true
-//   suitsWinograd({.images = 1, .points = 14 * 14, .inputs = 256, .outputs = 256})     true only if weights stay
+//   suitsWinograd({.images = 1, .inputs = 64, .outputs = 64, .window = three, .strides = one, .dilations = one,
+//                  .result = plane})                 // true on 56 x 56 points; on 14 x 14 only if the weights stay
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_SUPPORT_WINOGRAD_H
@@ -18,18 +18,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace tessera {
 
-/// A convolution with such windows: images, points of a plane of the result, and channels.
-struct SlidingWindows {
-  int64_t images = 1, points = 1, inputs = 1, outputs = 1;
+/// A convolution: images, channels, groups, and by spatial dimension its windows and the size of its result.
+struct Convolved {
+  int64_t images = 1, inputs = 1, outputs = 1, groups = 1;
+  std::span<const int64_t> window, strides, dilations, result;
 };
 
-inline bool suitsWinograd(const SlidingWindows &w, bool weightsStay = false) {
+inline bool suitsWinograd(const Convolved &c, bool weightsStay = false) {
   constexpr int64_t kTile = 4 * 4, kLeastTiles = 96, kLeastTilesOfKept = 8, kLeastChannels = 32;
-  return std::min(w.inputs, w.outputs) >= kLeastChannels &&
-         w.images * w.points >= kTile * (weightsStay ? kLeastTilesOfKept : kLeastTiles);
+  const auto all = [](std::span<const int64_t> sizes, int64_t value) {
+    return std::ranges::all_of(sizes, [&](int64_t size) { return size == value; });
+  };
+  return c.result.size() == 2 && c.groups == 1 && all(c.window, 3) && all(c.strides, 1) && all(c.dilations, 1) &&
+         std::min(c.inputs, c.outputs) >= kLeastChannels &&
+         c.images * c.result[0] * c.result[1] >= kTile * (weightsStay ? kLeastTilesOfKept : kLeastTiles);
 }
 
 } // namespace tessera

@@ -6,6 +6,8 @@
 #include "runtime/support/Winograd.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace tessera::rt {
 namespace {
@@ -20,7 +22,11 @@ struct ConvCall {
   bool winograd = false;    // tried first
   bool keptWeights = false; // which no step writes: they are prepared once
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  dnnl::prop_kind kind = dnnl::prop_kind::forward_training;
+  /// Winograd's algorithm takes weights transformed where they need not be written.
+  dnnl::prop_kind kind() const {
+    return algorithm == dnnl::algorithm::convolution_winograd && keptWeights ? dnnl::prop_kind::forward_inference
+                                                                             : dnnl::prop_kind::forward_training;
+  }
 };
 
 /// Whether an element's terms are added in an order that depends on their number alone. The code for single points cuts
@@ -49,12 +55,19 @@ constexpr size_t kMostWinogradBytes = 48 << 20;
 
 bool isForWinograd(const KernelCall &call, const ConvCall &c) {
   const ConvGeometry &g = c.g;
-  const auto inPlane = [](const auto &extents, int64_t value) { return extents[1] == value && extents[2] == value; };
+  const auto spatial = [&](const std::array<int64_t, 3> &sizes) { return std::span(sizes).last(g.spatial); };
   const auto isSingle = [](const TensorView &view) { return view.dtype == plan::F32; };
-  return !call.exact && g.leaves == 1 && g.groups == 1 && g.spatial == 2 && inPlane(g.kernel, 3) &&
-         inPlane(g.stride, 1) && inPlane(g.dilation, 1) && std::ranges::all_of(call.inputs, isSingle) &&
+  return !call.exact && g.leaves == 1 && std::ranges::all_of(call.inputs, isSingle) &&
          std::ranges::all_of(call.outputs, isSingle) &&
-         suitsWinograd({.images = g.n, .points = g.out[1] * g.out[2], .inputs = g.c, .outputs = g.f}, c.keptWeights);
+         suitsWinograd({.images = g.n,
+                        .inputs = g.c,
+                        .outputs = g.f,
+                        .groups = g.groups,
+                        .window = spatial(g.kernel),
+                        .strides = spatial(g.stride),
+                        .dilations = spatial(g.dilation),
+                        .result = spatial(g.out)},
+                       c.keptWeights);
 }
 
 ConvCall describe(const KernelCall &call) {
@@ -112,12 +125,9 @@ template <typename PD, typename Make> PD chooseWinograd(const ConvCall &c, const
 template <typename PD, typename Make> PD choose(ConvCall &c, const Make &make) {
   if (c.winograd) {
     c.algorithm = dnnl::algorithm::convolution_winograd;
-    if (c.keptWeights)
-      c.kind = dnnl::prop_kind::forward_inference; // which takes them transformed
     if (PD pd = chooseWinograd<PD>(c, make))
       return pd;
     c.algorithm = dnnl::algorithm::convolution_direct;
-    c.kind = dnnl::prop_kind::forward_training;
   }
   PD last;
   for (int free = 0; free < 2; ++free) {
@@ -139,7 +149,7 @@ template <typename PD, typename Make> PD choose(ConvCall &c, const Make &make) {
 }
 
 dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x, const memory::desc &y) {
-  return describePrimitiveWith<dnnl::convolution_forward>(c.wanted, c.kind, c.algorithm, x, anyLayout(c.w), y,
+  return describePrimitiveWith<dnnl::convolution_forward>(c.wanted, c.kind(), c.algorithm, x, anyLayout(c.w), y,
                                                           c.strides, c.dilations, c.padLo, c.padHi);
 }
 
@@ -273,7 +283,7 @@ BindResult bindConvWithLoop(const KernelCall &conv, const KernelCall &loop, size
   dnnl::convolution_forward::primitive_desc pd;
   try {
     pd = function->perChannel
-             ? describePrimitiveWith<dnnl::convolution_forward>(c.wanted, c.kind, c.algorithm, alone.src_desc(),
+             ? describePrimitiveWith<dnnl::convolution_forward>(c.wanted, c.kind(), c.algorithm, alone.src_desc(),
                                                                 anyLayout(c.w), bias, alone.dst_desc(), c.strides,
                                                                 c.dilations, c.padLo, c.padHi)
              : forward(c, alone.src_desc(), alone.dst_desc());
