@@ -444,10 +444,12 @@ Cost CostModel::computeOn(const Mesh &mesh, const OperatorClass &cls, const Stra
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  const double rate = topology_.operatorRate(cls.sample->getName().getStringRef(), cls.elementBits,
-                                             graph::rateKind(cls.sample, operands, results));
+  auto rate = [&] {
+    return topology_.operatorRate(cls.sample->getName().getStringRef(), cls.elementBits,
+                                  graph::rateKind(cls.sample, operands, results));
+  };
   double seconds =
-      cls.part == graph::LoopPart::None ? roofline(flops, rate, streamed) : loop(flops, cls.elementBits, streamed);
+      cls.part == graph::LoopPart::None ? roofline(flops, rate(), streamed) : loop(flops, cls.elementBits, streamed);
   // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh))
