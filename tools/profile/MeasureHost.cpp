@@ -3,6 +3,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
 #include "runtime/support/Threads.h"
 
 #include "mlir/Parser/Parser.h"
@@ -36,9 +37,10 @@ constexpr int64_t kCached = 65536;
 /// Sizes of all-reduces whose difference is the bandwidth.
 constexpr double kSmall = 1024, kLarge = double(int64_t(4) << 20);
 
-/// The time of an operator, and how many operations it is.
+/// The time of an operator, how many operations it is, and the kind of its kernel (graph::rateKind).
 struct Timed {
   double seconds = 0, operations = 0;
+  std::string kind = "";
   double rate() const { return operations / seconds; }
 };
 
@@ -87,7 +89,8 @@ private:
       operands.emplace_back(cast<RankedTensorType>(operand.getType()).getShape());
     for (Value result : op->getResults())
       results.emplace_back(cast<RankedTensorType>(result.getType()).getShape());
-    Timed fastest{0, cast<dist::ShardingRuleOpInterface>(op).getFlops(operands, results)};
+    Timed fastest{0, cast<dist::ShardingRuleOpInterface>(op).getFlops(operands, results),
+                  graph::rateKind(op, operands, results).str()};
     for (int round = 0; round < kRounds; ++round) {
       auto seconds = timeOperator(op, options_);
       if (!seconds)
@@ -137,13 +140,9 @@ llvm::Error timeAttention(Kernels &kernels, strategies::Topology &topology, cons
 /// own. The rate of the others is that of both together.
 llvm::Error timeConvolutions(Kernels &kernels, strategies::Topology &topology, const Progress &progress) {
   constexpr int64_t kBatch = 8, kChannels = 64, kSize = 32;
-  struct Convolution {
-    int64_t window, stride;
-    const char *kind;
-  };
   const std::string x = tensor({kBatch, kChannels, kSize, kSize}, "f32");
   std::map<std::string, Timed> sums;
-  for (const auto &[window, stride, kind] : {Convolution{1, 1, ""}, {3, 2, ""}, {3, 1, " large 3x3"}}) {
+  for (const auto &[window, stride] : {std::pair<int64_t, int64_t>{1, 1}, {3, 2}, {3, 1}}) {
     const int64_t features = stride * kChannels, size = kSize / stride;
     const std::string w = tensor({features, kChannels, window, window}, "f32"),
                       y = tensor({kBatch, features, size, size}, "f32");
@@ -157,8 +156,9 @@ llvm::Error timeConvolutions(Kernels &kernels, strategies::Topology &topology, c
       Timed one;
       if (llvm::Error e = kernels.time(op, operands, {result}, how + sizes).moveInto(one))
         return e;
-      sums[op + kind].seconds += one.seconds;
-      sums[op + kind].operations += one.operations;
+      Timed &sum = sums[one.kind.empty() ? op : op + " " + one.kind];
+      sum.seconds += one.seconds;
+      sum.operations += one.operations;
     }
   }
   for (const auto &[op, sum] : sums) {
