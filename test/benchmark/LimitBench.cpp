@@ -94,12 +94,6 @@ void timeAll(const KernelCall &call, const Describe &describe, const Arguments &
   }
 }
 
-memory::desc plain(const Shape &shape, plan::DType type) {
-  const Shape strides = rowMajorStrides(shape);
-  return memory::desc(memory::dims(shape.begin(), shape.end()), dnnlType(type),
-                      memory::dims(strides.begin(), strides.end()));
-}
-
 memory::desc channelsLast(const Shape &shape, plan::DType type) {
   Shape order{shape[0]}, strides(shape.size());
   order.insert(order.end(), shape.begin() + 2, shape.end());
@@ -112,7 +106,7 @@ memory::desc channelsLast(const Shape &shape, plan::DType type) {
                       memory::dims(strides.begin(), strides.end()));
 }
 
-void timeConv(const KernelCall &call, const Options &o, Best &best) {
+void timeConv(const KernelCall &call, dnnl::algorithm algorithm, const Options &o, Best &best) {
   const ConvGeometry g = *convGeometry(call);
   const bool input = call.name() == "conv_input_grad", weight = call.name() == "conv_weight_grad";
   const TensorView &x = input ? call.outputs[0] : call.inputs[0], &w = weight ? call.outputs[0] : call.inputs[1],
@@ -131,63 +125,61 @@ void timeConv(const KernelCall &call, const Options &o, Best &best) {
     high.push_back((g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d]);
   }
   const plan::DType type = call.inputs[0].dtype;
-  for (const auto algorithm : {dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd})
-    for (const char *layout : {"plain", "channels last", "own layout"}) {
-      auto lay = [&](const TensorView &view, plan::DType as) {
-        return layout[0] == 'p'   ? plain(view.shape, as)
-               : layout[0] == 'c' ? channelsLast(view.shape, as)
-                                  : anyLayout(plain(view.shape, as));
-      };
-      const memory::desc wd = anyLayout(plain(weights, w.dtype));
-      try {
-        auto forward = describePrimitive<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm,
-                                                                    lay(x, type), anyLayout(plain(weights, type)),
-                                                                    lay(result, type), strides, dilations, low, high);
-        if (input) {
-          timeAll<dnnl::convolution_backward_data>(
-              call,
-              [&](const Wanted &wanted) {
-                return describeGradientWith<dnnl::convolution_backward_data>(
-                    wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
-              },
-              [](const auto &pd) {
-                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
-                                                                 {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                                 {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
-              },
-              layout, o, best);
-        } else if (weight) {
-          timeAll<dnnl::convolution_backward_weights>(
-              call,
-              [&](const Wanted &wanted) {
-                return describeGradientWith<dnnl::convolution_backward_weights>(
-                    wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
-              },
-              [](const auto &pd) {
-                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
-                                                                 {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
-                                                                 {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
-              },
-              layout, o, best);
-        } else {
-          timeAll<dnnl::convolution_forward>(
-              call,
-              [&](const Wanted &wanted) {
-                return describePrimitiveWith<dnnl::convolution_forward>(
-                    wanted, dnnl::prop_kind::forward_training, algorithm, lay(x, x.dtype), wd,
-                    lay(result, result.dtype), strides, dilations, low, high);
-              },
-              [](const auto &pd) {
-                return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
-                                                                 {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                                 {DNNL_ARG_DST, pd.dst_desc()}};
-              },
-              layout, o, best);
-        }
-      } catch (const dnnl::error &) {
-        continue; // oneDNN has no kernel for this layout
+  for (const char *layout : {"plain", "channels last", "own layout"}) {
+    auto lay = [&](const TensorView &view, plan::DType as) {
+      return layout[0] == 'p'   ? rowMajor(view.shape, dnnlType(as))
+             : layout[0] == 'c' ? channelsLast(view.shape, as)
+                                : anyLayout(rowMajor(view.shape, dnnlType(as)));
+    };
+    const memory::desc wd = anyLayout(rowMajor(weights, dnnlType(w.dtype)));
+    try {
+      auto forward = describePrimitive<dnnl::convolution_forward>(
+          dnnl::prop_kind::forward_training, algorithm, lay(x, type), anyLayout(rowMajor(weights, dnnlType(type))),
+          lay(result, type), strides, dilations, low, high);
+      if (input) {
+        timeAll<dnnl::convolution_backward_data>(
+            call,
+            [&](const Wanted &wanted) {
+              return describeGradientWith<dnnl::convolution_backward_data>(
+                  wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+            },
+            [](const auto &pd) {
+              return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
+                                                               {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                               {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
+            },
+            layout, o, best);
+      } else if (weight) {
+        timeAll<dnnl::convolution_backward_weights>(
+            call,
+            [&](const Wanted &wanted) {
+              return describeGradientWith<dnnl::convolution_backward_weights>(
+                  wanted, forward, algorithm, lay(x, x.dtype), wd, lay(y, y.dtype), strides, dilations, low, high);
+            },
+            [](const auto &pd) {
+              return std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_SRC, pd.src_desc()},
+                                                               {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
+                                                               {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}};
+            },
+            layout, o, best);
+      } else {
+        timeAll<dnnl::convolution_forward>(
+            call,
+            [&](const Wanted &wanted) {
+              return describePrimitiveWith<dnnl::convolution_forward>(
+                  wanted, dnnl::prop_kind::forward_training, algorithm, lay(x, x.dtype), wd, lay(result, result.dtype),
+                  strides, dilations, low, high);
+            },
+            [](const auto &pd) {
+              return std::vector<std::pair<int, memory::desc>>{
+                  {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}};
+            },
+            layout, o, best);
       }
+    } catch (const dnnl::error &) {
+      continue; // oneDNN has no kernel for this layout
     }
+  }
 }
 
 /// One matrix of a product, with leading batch dimensions of 1 where it is broadcast.
@@ -278,8 +270,11 @@ Status run(const Options &o) {
     Best &best = entry->second.first;
     if (!isNew)
       continue;
-    if (acceptsDnnl(call) && (matmul || conv))
-      matmul ? timeMatMul(call, o, best) : timeConv(call, o, best);
+    if (acceptsDnnl(call) && matmul)
+      timeMatMul(call, o, best);
+    else if (acceptsDnnl(call) && conv)
+      for (const auto algorithm : {dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd})
+        timeConv(call, algorithm, o, best);
     if (!best.implementation.empty())
       continue;
     auto [rate, unknown] = rates.try_emplace(call.inputs[0].dtype, 0.0); // no kernel of oneDNN's: its operations count

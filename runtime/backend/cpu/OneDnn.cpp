@@ -26,8 +26,8 @@ void useThreads(int threads) {
     omp_set_num_threads(threads);
 }
 
-static memory::desc rowMajor(const memory::dims &dims, memory::data_type type) {
-  return memory::desc(dims, type, rowMajorStrides(Shape(dims.begin(), dims.end())));
+memory::desc rowMajor(const memory::dims &dims, memory::data_type type) {
+  return memory::desc(dims, type, rowMajorStrides(dims));
 }
 
 memory::desc describeView(const TensorView &view, int64_t groups, bool exact) {

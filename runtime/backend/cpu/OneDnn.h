@@ -32,6 +32,7 @@ void useThreads(int threads);
 /// dimension 0 of a weight. A block of BF16 that is all channels counts as channels last where tiles are multiplied;
 /// not in an `exact` call, whose bits may not depend on how many channels a rank has.
 dnnl::memory::desc describeView(const TensorView &view, int64_t groups = 0, bool exact = false);
+dnnl::memory::desc rowMajor(const dnnl::memory::dims &dims, dnnl::memory::data_type type);
 dnnl::memory::desc anyLayout(const dnnl::memory::desc &desc);
 /// False for oneDNN's own reference loops, which are slower than the reference kernels here.
 bool isFast(const std::string &implementation);
