@@ -1,11 +1,10 @@
 // Which convolutions are computed by Winograd's algorithm, and that their results are those of the reference.
 #include "runtime/backend/cpu/OneDnn.h"
-#include "test/conformance/backend/PlanBuilder.h"
+#include "test/unit/backend/Splits.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <random>
 
 using namespace tessera;
 using namespace tessera::rt;
@@ -25,14 +24,6 @@ struct Convolution {
     return {n, f, points(height), points(width)};
   }
 };
-
-Values numbers(const Shape &shape, uint32_t seed) {
-  std::mt19937 random(seed);
-  Values values(size_t(elementCount(shape)));
-  for (double &value : values)
-    value = double(int(random() % 257) - 128) / 128; // exact in bfloat16
-  return values;
-}
 
 /// Whether the cpu backend takes Winograd's algorithm. The results are those of the reference in any case.
 bool byWinograd(const std::string &kernel, const Convolution &s) {
@@ -62,7 +53,8 @@ bool byWinograd(const std::string &kernel, const Convolution &s) {
     binding.set_name("w");
     binding.set_buffer(b);
   }
-  const std::map<uint32_t, Values> inputs = {{a, numbers(first, 1)}, {b, numbers(second, 2)}};
+  const std::map<uint32_t, Values> inputs = {{a, numbers(elementCount(first), 1, s.type)},
+                                             {b, numbers(elementCount(second), 2, s.type)}};
   std::vector<std::string> told;
   LoadOptions options;
   options.threads = 2;
